@@ -71,7 +71,7 @@ func TestTheChecksAreDocumented(t *testing.T) {
 		fmt.Fprintf(&b, "\n## %s\n\n| ID | Verdict | What it requires | If it does not pass |\n|---|---|---|---|\n", group.title)
 		for _, k := range verdict.Kinds() {
 			if k.Judges == group.place {
-				fmt.Fprintf(&b, "| `%s`%s | %s | %s | %s |\n", k.ID, verdicts(k), strings.ReplaceAll(k.Title, "%s", "…"), k.Requires, sentence(k.Fix))
+				fmt.Fprintf(&b, "| `%s`%s | %s | %s | %s |\n", k.ID, verdicts(k), strings.ReplaceAll(k.Title, "%s", "…"), k.Requires, fixes(k))
 			}
 		}
 	}
@@ -100,6 +100,17 @@ func verdicts(k verdict.Kind) string {
 		ids = append(ids, "`"+string(id)+"`")
 	}
 	return ": " + strings.Join(ids, ", ")
+}
+
+// fixes are what to do, for each verdict that has a fix of its own.
+func fixes(k verdict.Kind) string {
+	text := sentence(k.Fix)
+	for _, id := range k.IDs() {
+		if own := k.Fixes[id]; own != "" {
+			text += fmt.Sprintf(" `%s`: %s.", id, own)
+		}
+	}
+	return text
 }
 
 func sentence(text string) string { return strings.ToUpper(text[:1]) + text[1:] + "." }

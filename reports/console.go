@@ -102,7 +102,7 @@ func (c *Console) End(e Entry) {
 	c.announced()
 	c.printf("%s", c.paint(e.Outcome))
 	if e.Outcome == verdict.Skipped {
-		c.printf(": %s\n", reason(e, verdict.Skipped))
+		c.printf(": %s\n", reason(e))
 		return
 	}
 	c.printf(" %s", wholeSeconds(e.Measured))
@@ -173,6 +173,7 @@ func (c *Console) Summary(r *Report) {
 		c.printf("%s\n", filepath.Join(r.folder.Path, file))
 	}
 	c.notPassed(r)
+	c.unplayed(r)
 	if r.Core.Total > 0 && r.Extended.Total > 0 {
 		c.printf("core: %s; extended: %s\n", r.Core, r.Extended)
 	}
@@ -183,21 +184,38 @@ func (c *Console) Summary(r *Report) {
 // first.
 func (c *Console) notPassed(r *Report) {
 	for _, e := range r.notPassed() {
-		outcome := e.Outcome.Known()
-		c.printf("%s %s: %s\n", c.paint(outcome), e.Scenario, printable(reason(e, outcome)))
+		if r.EndedEarly != "" && e.unplayed() {
+			continue
+		}
+		c.printf("%s %s: %s\n", c.paint(e.Outcome), e.Scenario, printable(reason(e)))
+		if fix := e.First().Fix(); fix != "" {
+			c.printf("    fix: %s\n", fix)
+		}
 		if command := r.rejudge(e); command != "" {
 			c.printf("    judge again: %s\n", command)
 		}
 	}
 }
 
+// unplayed shows why the run ended early, and how to play the rest.
+func (c *Console) unplayed(r *Report) {
+	if r.EndedEarly == "" {
+		return
+	}
+	c.printf("the run ended early: %s\n", printable(r.EndedEarly))
+	if left := r.unplayed(); len(left) > 0 {
+		c.printf("    %d of %d drills were not played; %s\n", len(left), len(r.Results), r.goOn())
+	}
+}
+
 // rightsShown is how many unused rights the console lists.
 const rightsShown = 8
 
-// Windows prints a table of the lost queries of each drill that had a prober.
-func (c *Console) Windows(entries []Entry) {
-	table := tabwriter.NewWriter(c, 0, 0, 2, ' ', 0)
-	head := "\nDNS\tlameduck\treadiness\tfresh: lost, window\tfixed: lost, window\tcontrol lost\n"
+// measuredHead heads the rows of measuredRows.
+var measuredHead = []string{"DNS", "lameduck", "readiness", "fresh: lost, window", "fixed: lost, window", "control lost"}
+
+// measuredRows are the lost queries of each drill that had a prober.
+func measuredRows(entries []Entry) (rows [][]string) {
 	for _, e := range entries {
 		if e.DNS == nil {
 			continue
@@ -206,12 +224,27 @@ func (c *Console) Windows(entries []Entry) {
 		if c := e.CoreDNS; c.Replicas > 0 {
 			lameduck, readiness = c.Lameduck.D().String(), fmt.Sprintf("%s x %d", c.Readiness.Period.D(), c.Readiness.FailureThreshold)
 		}
-		_, _ = fmt.Fprintf(table, "%s%s\t%s\t%s\t%s\t%s\t%s\n", head, e.Scenario, lameduck, readiness,
-			lostCell(e.DNS.Fresh), lostCell(e.DNS.Fixed), share(e.DNS.Control))
-		head = ""
-		if a := e.Application; a != nil {
-			_, _ = fmt.Fprintf(table, "  its application\t\t\t%s\t%s\t%s\n", lostCell(a.Fresh), lostCell(a.Fixed), share(a.Control))
+		row := func(name, lameduck, readiness string, m *loss.Measurement) {
+			rows = append(rows, []string{name, lameduck, readiness, lostCell(m.Fresh), lostCell(m.Fixed), share(m.Control)})
 		}
+		row(e.Scenario, lameduck, readiness, e.DNS)
+		if e.Application != nil {
+			row("  its application", "", "", e.Application)
+		}
+	}
+	return rows
+}
+
+// Windows prints a table of the lost queries of each drill that had a prober.
+func (c *Console) Windows(entries []Entry) {
+	rows := measuredRows(entries)
+	if len(rows) == 0 {
+		return
+	}
+	c.printf("\n")
+	table := tabwriter.NewWriter(c, 0, 0, 2, ' ', 0)
+	for _, row := range append([][]string{measuredHead}, rows...) {
+		_, _ = fmt.Fprintln(table, strings.Join(row, "\t"))
 	}
 	_ = table.Flush()
 }
@@ -289,7 +322,7 @@ func printable(s string) string {
 func sortedKeys[K cmp.Ordered](m map[K]float64) []K { return slices.Sorted(maps.Keys(m)) }
 
 // writeFindings writes every verdict other than a pass: what was wanted, what
-// was seen and which records show it. The writer keeps its own errors.
+// was seen, which records show it and what to change. The writer keeps its own errors.
 func writeFindings(w io.Writer, e Entry, indent string) {
 	if e.Deviation != "" {
 		_, _ = fmt.Fprintf(w, "%sdocumented deviation of %s: %s\n", indent, e.Handler.Name, printable(e.Deviation))
@@ -307,5 +340,8 @@ func writeFinding(w io.Writer, e Entry, v verdict.Verdict, indent string) {
 		if line := e.evidence[seq].line; line != "" {
 			_, _ = fmt.Fprintf(w, "%s  #%d %s\n", indent, seq, line)
 		}
+	}
+	if fix := v.Fix(); fix != "" {
+		_, _ = fmt.Fprintf(w, "%s  fix:  %s\n", indent, fix)
 	}
 }

@@ -19,7 +19,6 @@ import (
 	"github.com/spotdrill/spotdrill/framework/loss"
 	"github.com/spotdrill/spotdrill/framework/verdict"
 	"github.com/spotdrill/spotdrill/framework/wrap"
-	"github.com/spotdrill/spotdrill/scenarios"
 )
 
 //go:embed page
@@ -212,15 +211,10 @@ func (r *Report) facts() []fact {
 func (r *Report) troubles() []trouble {
 	var out []trouble
 	for _, e := range r.notPassed() {
-		o := e.Outcome.Known()
-		t := trouble{Anchor: anchor(e), Scenario: e.Scenario, Verdict: verdict.NotRun(scenarios.Scenario{}, "no check was evaluated").Verdicts[0], More: -1}
+		t := trouble{Anchor: anchor(e), Scenario: e.Scenario, Verdict: e.First(), More: -1}
 		for _, v := range e.Verdicts {
-			if v.Outcome.Known() == verdict.Pass {
-				continue
-			}
-			t.More++
-			if v.Outcome.Known() == o && (t.More == 0 || t.Outcome.Known() != o || t.Want == "") {
-				t.Verdict = v
+			if v.Outcome.Known() != verdict.Pass {
+				t.More++
 			}
 		}
 		t.More = max(0, t.More)

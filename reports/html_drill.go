@@ -88,7 +88,7 @@ func (r *Report) drillPart(e Entry) drillPart {
 func brief(e Entry) string {
 	switch e.Outcome.Known() {
 	case verdict.Skipped, verdict.Fail, verdict.Unknown:
-		return reason(e, e.Outcome.Known())
+		return reason(e)
 	}
 	if e.DNS == nil {
 		return e.Title

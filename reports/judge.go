@@ -106,7 +106,7 @@ func judgedAgain(dir string, saved *Report, entries []Entry) *Report {
 	for _, e := range entries {
 		r.Add(e)
 	}
-	r.Timings = saved.Timings
+	r.Timings, r.EndedEarly = saved.Timings, saved.EndedEarly
 	return r
 }
 

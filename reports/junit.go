@@ -97,11 +97,11 @@ func (r *Report) junitCase(e Entry) junitCase {
 	switch e.Outcome {
 	case verdict.Pass:
 	case verdict.Skipped:
-		c.Skipped = &junitResult{Message: reason(e, verdict.Skipped)}
+		c.Skipped = &junitResult{Message: reason(e)}
 	case verdict.Fail:
-		c.Failure = &junitResult{Message: reason(e, verdict.Fail), Type: "fail", Text: r.details(e)}
+		c.Failure = &junitResult{Message: reason(e), Type: "fail", Text: r.details(e)}
 	default:
-		c.Error = &junitResult{Message: reason(e, verdict.Unknown), Type: "unknown", Text: r.details(e)}
+		c.Error = &junitResult{Message: reason(e), Type: "unknown", Text: r.details(e)}
 	}
 	return c
 }
@@ -128,17 +128,13 @@ func propertiesOf(e Entry) (properties []junitProperty) {
 	return properties
 }
 
-// reason is the first verdict with this outcome, in one line.
-func reason(e Entry, o verdict.Outcome) string {
-	for _, v := range e.Verdicts {
-		if v.Outcome.Known() == o {
-			if o == verdict.Skipped {
-				return v.Got
-			}
-			return v.Check + ": " + v.Got
-		}
+// reason is the verdict to look at first, in one line.
+func reason(e Entry) string {
+	first := e.First()
+	if first.Outcome.Known() == verdict.Skipped || len(e.Verdicts) == 0 {
+		return first.Got
 	}
-	return "no check was evaluated"
+	return first.Check + ": " + first.Got
 }
 
 // details are all verdicts other than a pass, and the commands to judge and to play the

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/template"
 	"time"
@@ -21,9 +22,13 @@ func (r *Report) WriteMarkdown(w io.Writer) error {
 	}
 	shown := struct {
 		*Report
-		Facts []fact
-		First *Entry // nil if everything passed
+		Facts    []fact
+		First    *Entry     // nil if everything passed
+		Measured [][]string // of DNS, below their head; none if nothing was probed
 	}{Report: r, Facts: r.facts()}
+	if rows := measuredRows(r.Results); len(rows) > 0 {
+		shown.Measured = append([][]string{measuredHead, slices.Repeat([]string{"---"}, len(measuredHead))}, rows...)
+	}
 	if bad := r.notPassed(); len(bad) > 0 {
 		shown.First = &bad[0]
 	}
@@ -40,8 +45,28 @@ func (e Entry) Finding() string {
 	if e.Outcome.Known() == verdict.Pass {
 		return ""
 	}
-	return reason(e, e.Outcome.Known())
+	return reason(e)
 }
+
+// Fixes are what to change about what did not pass, each once, with the checks that it is for.
+func (e Entry) Fixes() (fixes []CheckFix) {
+	for _, v := range e.Verdicts {
+		fix := v.Fix()
+		if fix == "" {
+			continue
+		}
+		i := slices.IndexFunc(fixes, func(f CheckFix) bool { return f.Fix == fix })
+		if i < 0 {
+			fixes = append(fixes, CheckFix{v.Check, fix})
+			continue
+		}
+		fixes[i].Checks += ", " + v.Check
+	}
+	return fixes
+}
+
+// CheckFix is what to change so that checks pass.
+type CheckFix struct{ Checks, Fix string }
 
 // Took is how long the drill took, all attempts together.
 func (e Entry) Took() time.Duration { return time.Duration(e.Measured) }

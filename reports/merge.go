@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spotdrill/spotdrill/framework/verdict"
@@ -44,6 +45,9 @@ func Merge(root string, dirs []string) (*Report, error) {
 			return nil, fmt.Errorf("shard %s: %w", shard.Shard, err)
 		}
 		merged.Timings.add(shard.Timings)
+		if shard.EndedEarly != "" {
+			merged.EndedEarly = strings.TrimPrefix(fmt.Sprintf("%s; shard %s: %s", merged.EndedEarly, shard.Shard, shard.EndedEarly), "; ")
+		}
 		for _, t := range shard.Timings.Scenarios {
 			times[t.Scenario] = t
 		}

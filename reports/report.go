@@ -48,6 +48,8 @@ type Report struct {
 	Environment map[string]string `yaml:"environment"`
 	// EnvironmentDigest is the same for two runs whose environments are the same.
 	EnvironmentDigest string `yaml:"environmentDigest"`
+	// EndedEarly is why the run ended before its last drill, such as a set-up that failed; empty if it did not.
+	EndedEarly string `yaml:"endedEarly,omitempty"`
 	// Tolerances are those that the drills were judged with, see verdict.Tolerances.
 	Tolerances map[string]float64 `yaml:"tolerances"`
 	Timings    Timings            `yaml:"timings"`
@@ -203,6 +205,33 @@ func (r *Report) notPassed() []Entry {
 	return out
 }
 
+// unplayed are the entries without a drill because the run ended early.
+func (r *Report) unplayed() []Entry {
+	if r.EndedEarly == "" {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(r.Results), func(e Entry) bool { return !e.unplayed() })
+}
+
+// unplayed reports whether nothing of the drill was recorded.
+func (e Entry) unplayed() bool {
+	return e.History == "" && len(e.Verdicts) == 1 && e.Verdicts[0].ID == verdict.IDOfRun
+}
+
+// First is the verdict to look at first if the entry did not pass: what broke the drill itself, else the
+// first one with the entry's outcome.
+func (e Entry) First() verdict.Verdict {
+	outcome := e.Outcome.Known()
+	like := func(v verdict.Verdict) bool { return v.Outcome.Known() == outcome }
+	broken := func(v verdict.Verdict) bool { return v.ID == verdict.IDOfHarness && like(v) }
+	for _, matches := range []func(verdict.Verdict) bool{broken, like} {
+		if i := slices.IndexFunc(e.Verdicts, matches); i >= 0 && outcome != verdict.Pass {
+			return e.Verdicts[i]
+		}
+	}
+	return verdict.NotRun(scenarios.Scenario{}, "no check was evaluated").Verdicts[0]
+}
+
 // rejudge is the command that judges an entry again.
 func (r *Report) rejudge(e Entry) string {
 	if e.History == "" {
@@ -236,6 +265,14 @@ func (r *Report) Reproduce(e Entry) string {
 		command += " --proxy-mode " + mode
 	}
 	return command
+}
+
+// goOn is how to play what is left of a run that ended early.
+func (r *Report) goOn() string {
+	if !slices.ContainsFunc(r.Results, func(e Entry) bool { return e.History != "" }) {
+		return "repeat the command to play them" // there is nothing to resume
+	}
+	return "to play them: spotdrill run --resume " + r.folder.Path
 }
 
 // ContextOf is the part of the environment that names the kubeconfig's context of a cluster that is
@@ -348,12 +385,11 @@ func (c *Counts) Add(o verdict.Outcome) {
 	}
 }
 
-// String is the closing line of a run: "13 passed, 0 failed". What could not be
-// judged counts as failed, and is also counted separately.
+// String is the closing line of a run: "13 passed, 0 failed, 1 unknown".
 func (c Counts) String() string {
-	line := fmt.Sprintf("%d passed, %d failed", c.Passed, c.Failed+c.Unknown)
+	line := fmt.Sprintf("%d passed, %d failed", c.Passed, c.Failed)
 	if c.Unknown > 0 {
-		line += fmt.Sprintf(" (%d of these unknown)", c.Unknown)
+		line += fmt.Sprintf(", %d unknown", c.Unknown)
 	}
 	if c.Skipped > 0 {
 		line += fmt.Sprintf(", %d skipped", c.Skipped)

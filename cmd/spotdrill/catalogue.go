@@ -126,7 +126,8 @@ func explain(s scenarios.Scenario, called string) explanation {
 	}
 	// The verdicts on an empty history list what every check requires.
 	for _, v := range verdict.Judge(s, history.History{}).Verdicts {
-		e.Checks = append(e.Checks, explained{string(v.ID), v.Check, v.Want, v.Kind().Fix})
+		kind, _ := verdict.KindOf(v.ID) // its own, not that of the premise which an empty history lacks
+		e.Checks = append(e.Checks, explained{string(v.ID), v.Check, v.Want, kind.FixOf(v.ID)})
 	}
 	return e
 }

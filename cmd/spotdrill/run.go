@@ -215,10 +215,26 @@ func play(ctx context.Context, s *session.Session) error {
 	if s.Unrestored() != "" {
 		fmt.Fprint(s.Console, howToGoOn(s))
 	}
+	if ctx.Err() != nil && s.Report() != nil {
+		return interrupted(s.Report().Summary, broken)
+	}
 	if broken != nil {
 		return broken
 	}
 	return judged(s.Report().Summary)
+}
+
+// interrupted is the error of a run that the user ended. What it found until then decides the exit code,
+// unless the cluster could not be restored.
+func interrupted(c reports.Counts, broken error) error {
+	err := errors.New("interrupted")
+	switch {
+	case broken != nil && !errors.Is(broken, context.Canceled):
+		return fmt.Errorf("%w; %w", err, broken)
+	case c.Failed > 0:
+		return exitError{exitFailed, err}
+	}
+	return exitError{exitUnknown, err}
 }
 
 // drillAll plays every scenario, or stops when no further one can be played. The error

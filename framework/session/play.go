@@ -54,6 +54,9 @@ func (p phases) play(ctx context.Context) error {
 	played := p.untilStopped(ctx)
 	if played != nil {
 		played = errors.Join(played, p.alive(context.WithoutCancel(ctx)))
+		if ctx.Err() != nil {
+			played = fmt.Errorf("interrupted: %w", played)
+		}
 		p.failed(played)
 	}
 	p.begin(history.Restore)

@@ -10,6 +10,7 @@ import (
 	"io"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spotdrill/spotdrill/framework/handler"
@@ -126,7 +127,12 @@ func (s *Session) SetUp(ctx context.Context) error {
 	if err := s.begin(); err != nil {
 		return err
 	}
-	var err error
+	err := s.setUp(ctx)
+	s.endEarly(ctx, err)
+	return err
+}
+
+func (s *Session) setUp(ctx context.Context) (err error) {
 	s.System.Log("setting the system up (about 10 min if images must be built, else less than a minute)")
 	s.system, err = system.Up(ctx, s.System)
 	if errors.Is(err, system.ErrNoIPVS) {
@@ -159,6 +165,17 @@ func (s *Session) SetUp(ctx context.Context) error {
 	}
 	s.drills = time.Now()
 	return nil
+}
+
+// endEarly notes why no further drill is played: err, unless ctx is over. Nothing is noted without both.
+func (s *Session) endEarly(ctx context.Context, err error) {
+	switch {
+	case s.report.EndedEarly != "":
+	case ctx.Err() != nil:
+		s.report.EndedEarly = "interrupted"
+	case err != nil:
+		s.report.EndedEarly = strings.Join(strings.Fields(err.Error()), " ")
+	}
 }
 
 // begin makes the report that the drills are added to, and the folder of their histories.
@@ -275,15 +292,24 @@ func (s *Session) Drill(ctx context.Context, scenario scenarios.Scenario) (repor
 		s.report.Timings.Took(entry.Phases)
 	}
 	s.report.Add(entry)
+	s.endEarly(ctx, nil)
+	if ctx.Err() != nil && entry.Outcome.Known() == verdict.Unknown { // a dozen checks that are unknown for this reason would hide it
+		s.console.Conclude("interrupted")
+		return entry, wrap.Errorf(err, "drill")
+	}
 	s.console.End(entry)
+	if s.unrestored != "" {
+		s.endEarly(ctx, fmt.Errorf("%s did not pass, and the cluster is kept as it is then", scenario.Name))
+	}
 	if err != nil {
 		if dead := s.system.Alive(ctx); dead != nil {
-			return entry, fmt.Errorf("%w: %w", ErrOver, dead)
+			err = fmt.Errorf("%w: %w", ErrOver, dead)
+		} else if errors.Is(err, system.ErrNotInstalled) {
+			err = fmt.Errorf("%w: %w", ErrOver, err)
+		} else {
+			return entry, fmt.Errorf("drill: %w", err)
 		}
-		if errors.Is(err, system.ErrNotInstalled) {
-			return entry, fmt.Errorf("%w: %w", ErrOver, err)
-		}
-		err = fmt.Errorf("drill: %w", err)
+		s.endEarly(ctx, err)
 	}
 	return entry, err
 }
@@ -349,7 +375,7 @@ func (s *Session) Finish(ctx context.Context) error {
 	for _, scenario := range s.Scenarios[len(s.report.Results)-s.earlier:] {
 		entry, ok := s.ahead[scenario.Name]
 		if !ok {
-			entry = reports.NewEntry(verdict.NotRun(scenario, "the run ended before it"))
+			entry = reports.NewEntry(verdict.NotRun(scenario, strings.TrimSuffix("the run ended before it: "+s.report.EndedEarly, ": ")))
 		}
 		s.report.Add(entry)
 	}

@@ -8,7 +8,7 @@ import (
 )
 
 var checkBaseline = ifApplicable(Kind{
-	ID: "baseline", Title: "baseline", observes: true,
+	ID: "baseline", Title: "baseline", ofRecord: true, observes: true,
 	Requires: "DNS, and an application that is probed, answered everything for a while before the first notice.",
 	Fix:      "DNS lost queries before the first notice: free the machine of other work; if it continues, make the cluster again with spotdrill down",
 	Look:     Look{Lane: LaneDNS, Text: "the DNS answers before the notice: losses after a fault prove nothing if there were some before"},

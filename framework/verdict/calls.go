@@ -76,8 +76,11 @@ func (c Calls) Needs() scenarios.Needs {
 var checkCalls = by(Kind{
 	ID: "calls", Title: "calls of SQS %s, or calls bounded %s", Verdicts: []ID{"calls", "callsBounded"},
 	Requires: "The handler does not call SQS, or no pod of it calls the API server, more often than a number of times within any time of a given length: while a fault lasts, or in the whole drill.",
-	Fix:      "ask the queue for messages with WaitTimeSeconds 20; watch the API server instead of polling, and set a client-side limit; wait longer after each error in a row, up to a few seconds: a server that is overloaded gets worse by clients that repeat at once",
-	Look:     Look{Lane: LaneHandler, Text: "the lane Handler; then the events sqs.call, or api.call and api.folded, of history.jsonl: which call is repeated, and after which answer?"},
+	Fix:      "receive from the queue with WaitTimeSeconds 20; wait longer after each error in a row, up to a few seconds: a server that is overloaded gets worse by clients that repeat at once",
+	Fixes: map[ID]string{
+		"callsBounded": "watch the API server instead of polling it, and set a client-side limit; wait longer after each error in a row, up to a few seconds",
+	},
+	Look: Look{Lane: LaneHandler, Text: "the lane Handler; then the events sqs.call, or api.call and api.folded, of history.jsonl: which call is repeated, and after which answer?"},
 }, func(j judge, v Verdict, c Calls) Verdict {
 	if c.toAPI() {
 		return callsToAPI(j, v.as("callsBounded", "calls bounded %s"), c)

@@ -15,6 +15,12 @@ type ID string
 // IDOfDNSLost is the verdict by which a matrix of DNS settings is judged.
 const IDOfDNSLost ID = "dnsLost"
 
+// The verdicts on the run itself: whether there was a drill, and whether spotdrill's own part of it worked.
+const (
+	IDOfRun     ID = "run"
+	IDOfHarness ID = "harness"
+)
+
 // Kind describes a kind of check.
 type Kind struct {
 	ID ID
@@ -25,8 +31,11 @@ type Kind struct {
 	Verdicts []ID
 	// Requires is what it requires, in one sentence.
 	Requires string
-	// Fix is what to do if it does not pass.
-	Fix string
+	// Fix is what to do if it does not pass. Fixes are those of the verdicts that need another one.
+	Fix   string
+	Fixes map[ID]string
+	// ofRecord reports whether it judges the recording, so that its fix is also that of an unknown.
+	ofRecord bool
 	// Look is where a report shows more of what it found.
 	Look Look
 	// Judges is where it is found.
@@ -162,13 +171,13 @@ var (
 		Look:     Look{Text: "the reason next to the clause, and the handler's description"},
 	}}
 	notRun = check{Kind: Kind{
-		ID: "run", Title: "run",
+		ID: IDOfRun, Title: "run", ofRecord: true,
 		Requires: "The drill was played and left a history.",
 		Fix:      "the reason shows why there is no history: fix that, and play the drill again; spotdrill doctor checks this machine",
 		Look:     Look{Text: "the console's output of the run"},
 	}}
 	unknownCheck = check{Kind: Kind{
-		ID: "unknownCheck", Title: "unknown check",
+		ID: "unknownCheck", Title: "unknown check", ofRecord: true,
 		Requires: "Every check of the scenario is one that this version can evaluate.",
 		Fix:      "judge the history with the version of spotdrill that played it, or with a newer one",
 		Look:     Look{Text: "the scenario's file next to the history"},

@@ -7,7 +7,7 @@ import (
 )
 
 var checkControl = ifApplicable(Kind{
-	ID: "control", Title: "control", observes: true,
+	ID: "control", Title: "control", ofRecord: true, observes: true,
 	Requires: "A pod that stays, of CoreDNS or of the application, answers nearly all that it is sent directly; in a cluster that is not spotdrill's own, the responder within each prober does.",
 	Fix:      "the machine was too busy to measure: free it of other work, give it more cores, or lower the probe's rates",
 	Look:     Look{Lane: LaneDNS, Text: "the control below the DNS answers: this machine was too busy to measure; repeat with less running at the same time"},

@@ -49,8 +49,11 @@ func (c Drained) DecidedBy(t scenarios.Times) scenarios.Observation {
 var checkDrained = by(Kind{
 	ID: "drained", Title: "drained %s", Verdicts: []ID{"drained", "allTerminating"},
 	Requires: "Every evictable pod that was on the node when the notice was put, or was bound to it before or within a second of the handler's mark, is gone before the deadline, or has finished by itself. DaemonSet pods, static pods, and pods that tolerate a cordon or the handler's taint are not evictable. With terminating, it is enough that every pod begins to terminate before the deadline.",
-	Fix:      "evict every pod by the Eviction API at once and in parallel; retry those that a budget refuses; do not wait for one before the next; and give no request up before the API server answers: the eviction may have been counted, and then blocks the budget for two minutes; go on when the node is NotReady: a replacement can start elsewhere once its pod is evicted",
-	Look:     Look{Lane: LanePods, Text: "the lane Pods: which pod stayed, was it evicted at all, and had the node stopped being Ready by then? Then PodDisruptionBudgets and handler.log"},
+	Fix:      "evict every pod by the Eviction API at once and in parallel; retry those that a budget refuses; do not wait for one before the next; and give no request up before the API server answers: the eviction may have been counted, and then blocks the budget for two minutes",
+	Fixes: map[ID]string{
+		"allTerminating": "go on when the node is NotReady, and evict every pod by the Eviction API at once and in parallel: a replacement can start elsewhere once its pod is evicted",
+	},
+	Look: Look{Lane: LanePods, Text: "the lane Pods: which pod stayed, was it evicted at all, and had the node stopped being Ready by then? Then PodDisruptionBudgets and handler.log"},
 }, func(j judge, v Verdict, c Drained) Verdict {
 	if c.Terminating {
 		return allTerminating(j, v.as("allTerminating", "every pod of %s asked to terminate"), c)

@@ -7,7 +7,7 @@ import (
 )
 
 var checkFaults = ifApplicable(Kind{
-	ID: "faultsInjected", Title: "faults injected",
+	ID: "faultsInjected", Title: "faults injected", ofRecord: true,
 	Requires: "Every fault of the scenario began and hit a call.",
 	Fix:      "the handler made no call that the fault could hit while it lasted: check that it polls the queue all the time, and finds the API server by KUBERNETES_SERVICE_HOST",
 	Look:     Look{Lane: LaneHandler, Text: "the lane Handler: whether it polled the queue while the fault lasted; then the fault events of history.jsonl"},

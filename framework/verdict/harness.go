@@ -5,9 +5,9 @@ import (
 )
 
 var checkHarness = everywhere(Kind{
-	ID: "harness", Title: "harness", observes: true,
+	ID: IDOfHarness, Title: "harness", ofRecord: true, observes: true,
 	Requires: "The harness reported no error of its own.",
-	Fix:      "it is not the handler: the error shows which part of the set-up broke; spotdrill doctor checks what this machine lacks",
+	Fix:      "it is not the handler: the error shows what broke, or that the run was interrupted; spotdrill doctor checks what this machine lacks",
 	Look:     Look{Text: "what the harness itself reported: the note, the console's output and the files of the drill"},
 }, harness)
 

@@ -72,6 +72,25 @@ func (v Verdict) Kind() Kind {
 	return kind
 }
 
+// FixOf is what to do about a verdict with that ID.
+func (k Kind) FixOf(id ID) string { return cmp.Or(k.Fixes[id], k.Fix) }
+
+// Fix is what to change about what did not pass, in a sentence without an end; "" if it passed or was
+// skipped. If the check could not be evaluated, it is what prevents that.
+func (v Verdict) Fix() string {
+	kind := v.Kind()
+	fix := kind.FixOf(v.ID)
+	switch {
+	case v.Outcome == Pass, v.Outcome == Skipped, fix == "":
+		return ""
+	case v.Outcome == Fail, kind.ofRecord:
+		return fix
+	case v.Noise:
+		return checkControl.Fix
+	}
+	return "it could not be evaluated, for the reason that is given: play the drill again; if it fails then, " + fix
+}
+
 // New returns a verdict of a check that has no outcome yet.
 func New(id ID, want string) Verdict {
 	c, ok := find(id)

@@ -67,8 +67,13 @@ func (Losses) DecidedBy(scenarios.Times) scenarios.Observation { return scenario
 var checkLosses = by(Kind{
 	ID: "losses", Title: "dns lost, dns window, … (%s)", Verdicts: []ID{IDOfDNSLost, "dnsWindow", "dnsAnswered", "applicationLost", "applicationWindow"},
 	Requires: "At most this many queries to the DNS service, or requests to the workload's Service, are lost; or the longest window of losses is within these bounds; or at least this share is answered. A request is lost if it is refused, not answered in time, or not answered with an HTTP status below 400.",
-	Fix:      "for DNS, set lameduck longer than kube-proxy and the readiness probe need to take the pod out of the Service, and the grace period longer than that; for an application, let the pods go on serving after they are deleted, until every node has stopped sending requests there: a preStop hook that sleeps for some seconds, and a grace period longer than that",
-	Look:     Look{Lane: LaneDNS, Text: "the lane DNS answers: where the window opens, and what the lanes of endpoints and pods show just before"},
+	Fix:      "set lameduck longer than kube-proxy and the readiness probe need to take the pod out of the Service, and the grace period longer than that; spotdrill recommend computes both for your cluster",
+	Fixes: map[ID]string{
+		"dnsWindow":         "a window that is too long: set lameduck longer than kube-proxy and the readiness probe need to take the pod out of the Service, and the grace period longer than that; spotdrill recommend computes both for your cluster. One that is too short, in a drill that shows an outage: the outage was smaller than this clause states, which is no fault of your cluster",
+		"applicationLost":   "let the pods go on serving after they are deleted, until every node has stopped sending requests there: a preStop hook that sleeps for some seconds, and a grace period longer than that",
+		"applicationWindow": "a window that is too long: let the pods go on serving after they are deleted, until every node has stopped sending requests there: a preStop hook that sleeps for some seconds, and a grace period longer than that. One that is too short, in a drill that shows an outage: the outage was smaller than this clause states",
+	},
+	Look: Look{Lane: LaneDNS, Text: "the lane DNS answers: where the window opens, and what the lanes of endpoints and pods show just before"},
 }, losses)
 
 func losses(j judge, v Verdict, c Losses) Verdict {

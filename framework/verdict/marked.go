@@ -51,8 +51,12 @@ func (c Marked) DecidedBy(t scenarios.Times) scenarios.Observation {
 var checkMarked = by(Kind{
 	ID: "marked", Title: "marked %s", Verdicts: []ID{"marked", "markedFirst", "markKept"},
 	Requires: "A node that a notice names carries one of the marks that the handler's description names: within a time of the notice, and still at the end; or, as the API server confirms, before the handler requests the first pod of the node to leave; or from the first mark on until the instance is gone. A taint with the effect PreferNoSchedule is no mark. If the message came late to a handler that asked for it, the time counts from then.",
-	Fix:      "cordon or taint the node as soon as the notice is read; wait for the answer that confirms it, and evict only then: a pod that is evicted before may come back to the node; a mark that fails, such as with 409, must be set again first; leave the mark on the node when the drain is over, or blocked; name the handler's mark under marks in its description",
-	Look:     Look{Lane: LaneNode, Text: "the lanes Handler, Node and Pods: was the message received, what followed, and was a mark taken off? Then handler.log, and the events api.call of history.jsonl about the node and its pods"},
+	Fix:      "cordon or taint the node as soon as the notice is read, before anything that takes time; name the handler's mark under marks in its description",
+	Fixes: map[ID]string{
+		"markedFirst": "cordon or taint the node, wait for the answer that confirms it, and evict only then: a pod that is evicted before may come back to the node; a mark that fails, such as with 409, must be set again first",
+		"markKept":    "leave the mark on the node when the drain is over, or blocked, until the instance is gone: whoever takes it off lets new pods come to a node that is about to end",
+	},
+	Look: Look{Lane: LaneNode, Text: "the lanes Handler, Node and Pods: was the message received, what followed, and was a mark taken off? Then handler.log, and the events api.call of history.jsonl about the node and its pods"},
 }, func(j judge, v Verdict, c Marked) Verdict {
 	switch {
 	case c.BeforeEviction:

@@ -42,8 +42,12 @@ func (c NoEviction) DecidedBy(t scenarios.Times) scenarios.Observation {
 var checkNoEviction = by(Kind{
 	ID: "noEviction", Title: "no eviction, or pods left on %s", Verdicts: []ID{"noEviction", "podsLeft", "daemonPodsLeft"},
 	Requires: "The given pods of the node, or those that a DaemonSet owns, are neither evicted nor deleted while the node is there. Without parameters, for reproducing an incident in which nothing drains the node: no pod is evicted anywhere, the handler deletes none, and none of the workload is deleted.",
-	Fix:      "leave pods that a drain must leave: mirror pods, those that tolerate a cordon, and those of DaemonSets, which come back on the same node, and which the others need until the end",
-	Look:     Look{Lane: LanePods, Text: "the lane Pods: who ended a pod that had to stay, and when? Then handler.log"},
+	Fix:      "nothing drains the node in this drill: find out who evicted or deleted pods; a second handler, Karpenter or a person may be at work in this cluster",
+	Fixes: map[ID]string{
+		"podsLeft":       "leave pods that a drain must leave: mirror pods, and those that tolerate a cordon",
+		"daemonPodsLeft": "leave the pods of DaemonSets: they come back on the same node, and the others need them until the end",
+	},
+	Look: Look{Lane: LanePods, Text: "the lane Pods: who ended a pod that had to stay, and when? Then handler.log"},
 }, noEviction)
 
 func noEviction(j judge, v Verdict, c NoEviction) Verdict {

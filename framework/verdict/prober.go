@@ -10,7 +10,7 @@ import (
 )
 
 var checkProber = ifApplicable(Kind{
-	ID: "prober", Title: "prober", observes: true,
+	ID: "prober", Title: "prober", ofRecord: true, observes: true,
 	Requires: "The prober sent its queries on time, and all of them are on record.",
 	Fix:      "the machine was too busy to send queries on time: free it of other work, give it more cores, or lower the probe's rates",
 	Look:     Look{Lane: LaneDNS, Text: "the queries that never left (amber): this machine was too busy to measure; repeat with less running at the same time"},

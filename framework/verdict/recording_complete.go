@@ -9,7 +9,7 @@ import (
 )
 
 var checkRecorded = everywhere(Kind{
-	ID: "recordingComplete", Title: "recording complete", observes: true,
+	ID: "recordingComplete", Title: "recording complete", ofRecord: true, observes: true,
 	Requires: "The history is whole: all phases, every event, and nothing that changes without having been seen to exist.",
 	Fix:      "the run was cut short: play it again; if it was not stopped by hand, the harness's error is reported next to it",
 	Look:     Look{Text: "what the harness itself reported: the note, the console's output and the files of the drill"},

@@ -52,8 +52,12 @@ func (c Removed) DecidedBy(t scenarios.Times) scenarios.Observation {
 var checkRemoved = by(Kind{
 	ID: "removed", Title: "%s removed, forgotten, or terminated", Verdicts: []ID{"removed", "forgotten", "terminated"},
 	Requires: "The handler removes the node within a time. For a step that configures it, or a deletion by hand: the node is drained, its instance is terminated when the last pod that has to leave is gone, and its Node object is deleted last. For an instance that ends in the middle of its drain: the Node object is deleted, and nothing waits for pods that have ended with the instance. For a notice about instances that never became nodes: all of them are terminated; nobody else does that, and they are paid for.",
-	Fix:      "evict the pods, wait until they are gone, terminate the instance, and delete the Node object last; if EC2 no longer has the instance of a NotReady node, release the node at once; find a launch by the id of its instance, also before it has a Node",
-	Look:     Look{Lane: LaneNode, Text: "the lanes of the node and of its pods: which was still there when the instance ended, or the Node object was deleted? Then handler.log"},
+	Fix:      "evict the pods, wait until they are gone, terminate the instance, and delete the Node object last",
+	Fixes: map[ID]string{
+		"forgotten":  "if EC2 no longer has the instance of a NotReady node, release the node at once: nothing on it can be waited for",
+		"terminated": "terminate every instance that was launched, also one that has no Node yet: find it by the id that the launch returned",
+	},
+	Look: Look{Lane: LaneNode, Text: "the lanes of the node and of its pods: which was still there when the instance ended, or the Node object was deleted? Then handler.log"},
 }, func(j judge, v Verdict, c Removed) Verdict {
 	switch {
 	case c.Node == "":

@@ -47,8 +47,11 @@ func (c Reported) Needs() scenarios.Needs { return scenarios.Needs{NodeEvents: c
 var checkReported = by(Kind{
 	ID: "reported", Title: "event on %s, or pending pod reported after %s", Verdicts: []ID{"nodeEvent", "podReported"},
 	Requires: "A Kubernetes event of the handler appears within a time of the notice: about the node, or about a pod that finds no node, with what the pod requests and no instance type that the handler may launch has.",
-	Fix:      "create a Kubernetes event on the Node when a notice arrives, and on a pod that names the request that no instance type meets; if the handler does, check that its RBAC lets it create events, and name the events' reporter under marks in its description",
-	Look:     Look{Lane: LaneHandler, Text: "the lane Handler: what the handler reported about the node or the pod, and when"},
+	Fix:      "create a Kubernetes event on the Node when a notice arrives; if the handler does, check that its RBAC lets it create events, and name the events' reporter under marks in its description",
+	Fixes: map[ID]string{
+		"podReported": "create a Kubernetes event on a pod that stays pending, with the request that no instance type meets; check that the RBAC of the handler lets it create events",
+	},
+	Look: Look{Lane: LaneHandler, Text: "the lane Handler: what the handler reported about the node or the pod, and when"},
 }, func(j judge, v Verdict, c Reported) Verdict {
 	if c.Node == "" {
 		return podReported(j, v.as("podReported", "pending pod reported after %s"), c)

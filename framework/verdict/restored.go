@@ -5,7 +5,7 @@ import (
 )
 
 var checkRestored = everywhere(Kind{
-	ID: "restored", Title: "restored", observes: true,
+	ID: "restored", Title: "restored", ofRecord: true, observes: true,
 	Requires: "Every node is Ready, schedulable and untainted again after the drill.",
 	Fix:      "the cluster could not be put back: spotdrill down removes it, and the next run makes a new one",
 	Look:     Look{Text: "the harness's last events, and state/ of the drill: which node did not come back"},

@@ -34,8 +34,11 @@ func (c Retried) DecidedBy(t scenarios.Times) scenarios.Observation {
 var checkRetried = by(Kind{
 	ID: "retried", Title: "retried, or watched again, after %s", Verdicts: []ID{"retried", "watchedAgain"},
 	Requires: "What the API server refused or did not answer is done in the end: within a time of the last call that the fault hit, the handler has changed the same object, or read the same resource. A pod that leaves by itself, and a node whose instance is gone, need no other call. A watch that the API server ended is begun again within a time of the fault's end.",
-	Fix:      "repeat a call that fails with 409 (read the object again first), 429, 500, 503 or a broken connection, with a pause; if you give up, leave the message in the queue, so that it comes again; begin another watch when one ends, as client-go's informers and reflectors do: an API server ends each after some minutes",
-	Look:     Look{Lane: LaneHandler, Text: "the lane Handler; then the events api.call and fault.hit of history.jsonl with the fault's name, and what follows them"},
+	Fix:      "repeat a call that fails with 409 (read the object again first), 429, 500, 503 or a broken connection, with a pause; if you give up, leave the message in the queue, so that it comes again",
+	Fixes: map[ID]string{
+		"watchedAgain": "begin another watch when one ends, as client-go's informers and reflectors do: an API server ends each after some minutes",
+	},
+	Look: Look{Lane: LaneHandler, Text: "the lane Handler; then the events api.call and fault.hit of history.jsonl with the fault's name, and what follows them"},
 }, func(j judge, v Verdict, c Retried) Verdict {
 	if slices.ContainsFunc(j.Scenario.Faults(), func(f scenarios.Fault) bool { return f.Name == c.Fault && f.Type == history.WatchEnded }) {
 		return watchedAgain(j, v.as("watchedAgain", "watched again after %s"), c)
