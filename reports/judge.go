@@ -71,6 +71,7 @@ func Judge(dir string) (*Report, error) {
 // judgedAlone is the report of histories without a run's report.
 func judgedAlone(folder Folder, meta history.Meta, entries ...Entry) *Report {
 	r := New(folder, Handler{Name: meta.Handler.Name, Version: meta.Handler.Version}, scenarios.Set(meta.Set), meta.Environment)
+	r.Catalogue = "" // the build that judges may be another one than the build that played
 	for _, e := range entries {
 		r.Add(e)
 	}
@@ -113,7 +114,7 @@ func judgedAgain(dir string, saved *Report, entries []Entry) *Report {
 // sameRun is a report of the run of another one, without its results.
 func sameRun(dir string, was *Report) *Report {
 	r := New(Folder{Path: dir, Run: was.Run, started: was.Started}, was.Handler, was.Set, maps.Clone(was.Environment))
-	r.Other, r.Shard = was.Other, was.Shard
+	r.Other, r.Shard, r.Catalogue, r.LeftOut = was.Other, was.Shard, was.Catalogue, was.LeftOut
 	return r
 }
 

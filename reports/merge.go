@@ -36,7 +36,7 @@ func Merge(root string, dirs []string) (*Report, error) {
 	}
 	first := slices.MinFunc(shards, func(a, b *Report) int { return a.Started.Compare(b.Started) })
 	merged := New(Folder{}, first.Handler, first.Set, maps.Clone(first.Environment))
-	merged.Other = first.Other
+	merged.Other, merged.Catalogue = first.Other, first.Catalogue
 	var entries []Entry
 	times := map[string]ScenarioTiming{}
 	for _, shard := range shards {
@@ -90,6 +90,7 @@ func oneRun(shards []*Report) error {
 		}
 		there = append(there, shard.Index)
 		for what, differs := range map[string]bool{
+			"catalogue": s.Catalogue != shards[0].Catalogue,
 			"set": s.Set != shards[0].Set, "handler": s.Handler != shards[0].Handler,
 			"second handler":          !reflect.DeepEqual(s.Other, shards[0].Other),
 			"tolerances of the judge": !maps.Equal(s.Tolerances, shards[0].Tolerances),

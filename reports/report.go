@@ -39,6 +39,11 @@ type Report struct {
 	// Second is the second handler, if the run had one in all its drills.
 	Other *Handler      `yaml:"secondHandler,omitempty"`
 	Set   scenarios.Set `yaml:"set"`
+	// Catalogue identifies the built-in scenarios of the build that played, see
+	// scenarios.CatalogueDigest; empty if that is not known.
+	Catalogue string `yaml:"catalogue,omitempty"`
+	// LeftOut are the scenarios of the set that the run did not have.
+	LeftOut []string `yaml:"leftOut,omitempty,flow"`
 	// Shard is the part of the run that this one played, such as 2/4; empty: all of it.
 	Shard   string    `yaml:"shard,omitempty"`
 	Run     string    `yaml:"run"` // see Folder
@@ -149,7 +154,7 @@ func NewEntry(r verdict.Result) Entry {
 // New starts a report of a run in the folder.
 func New(folder Folder, handler Handler, set scenarios.Set, environment map[string]string) *Report {
 	return &Report{
-		APIVersion: APIVersion, Kind: Kind, Handler: handler, Set: set,
+		APIVersion: APIVersion, Kind: Kind, Handler: handler, Set: set, Catalogue: scenarios.CatalogueDigest(),
 		Run: folder.Run, Started: folder.started.UTC().Truncate(time.Second), Environment: environment,
 		Tolerances: verdict.Tolerances(), folder: folder,
 	}
@@ -338,6 +343,13 @@ func Load(file string) (*Report, error) {
 func (r *Report) WriteYAML(w io.Writer) error {
 	written := *r
 	written.EnvironmentDigest = environmentDigest(r.Environment)
+	if r.Catalogue == scenarios.CatalogueDigest() {
+		all, err := verdict.Scenarios().Select(r.Set, nil)
+		if err != nil {
+			return fmt.Errorf("write YAML report: %w", err)
+		}
+		written.LeftOut = r.missing(all)
+	}
 	enc := yaml.NewEncoder(w)
 	enc.SetIndent(2)
 	if err := enc.Encode(written); err != nil {
@@ -353,6 +365,17 @@ func (r *Report) MarshalJSON() ([]byte, error) {
 		return nil, err
 	}
 	return k8syaml.YAMLToJSON(text.Bytes())
+}
+
+// missing are the names of the scenarios that have no entry.
+func (r *Report) missing(all []scenarios.Scenario) []string {
+	var names []string
+	for _, s := range all {
+		if !r.Has(s.Name) {
+			names = append(names, s.Name)
+		}
+	}
+	return names
 }
 
 // Counts are the numbers of scenarios with each outcome.

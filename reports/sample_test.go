@@ -45,6 +45,7 @@ func sampleReport() *Report {
 		started: time.Date(2026, 1, 2, 15, 4, 5, 678, time.UTC),
 	}
 	r := New(folder, Handler{Name: "builtin", Version: "0.1.0"}, scenarios.Fast, map[string]string{"kubernetes": "v1.37.0", "engine": "podman 5.6"})
+	r.Catalogue = "sha256:of-the-sample"
 	r.Timings.Setup = Seconds(sec(61.2))
 	for _, e := range []Entry{passed(), failed(), unknown(), skipped()} {
 		r.Timings.Took(e.Phases)

@@ -1,6 +1,7 @@
 package reports
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -17,14 +18,19 @@ import (
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
+// ErrNotComparable reports that nothing in a report is wrong by itself, but that another build played
+// it: this one does not know the scenarios that the set had then.
+var ErrNotComparable = errors.New("cannot be compared with the catalogue")
+
 // Verify reports what is wrong with a YAML report, one error for each finding: what
-// is malformed, what contradicts the rest, and what is missing to repeat the run.
-// Unless withoutHistories is set, it also judges the histories next to the report
-// again and requires the same verdicts.
-func Verify(file string, withoutHistories bool) error {
+// is malformed, what contradicts the rest, what is missing to repeat the run, and what differs from the
+// built-in scenarios of the set. Unless withoutHistories is set, it also judges the histories next to
+// the report again and requires the same verdicts. It returns what a report without findings covers, in
+// a sentence. Errors: ErrNotComparable if it is the only finding.
+func Verify(file string, withoutHistories bool) (covers string, err error) {
 	r, err := Load(file)
 	if err != nil {
-		return err
+		return "", err
 	}
 	v := verification{report: r}
 	v.head()
@@ -36,13 +42,106 @@ func Verify(file string, withoutHistories bool) error {
 	if !withoutHistories {
 		v.histories()
 	}
-	return errors.Join(v.found...)
+	compared := v.catalogue()
+	if len(v.found) > 0 {
+		return "", errors.Join(v.found...)
+	}
+	covers = r.covers()
+	if withoutHistories {
+		covers += "; its verdicts were not judged again"
+	}
+	return covers, compared
 }
 
 // verification gathers what is wrong with a report.
 type verification struct {
 	report *Report
 	found  []error
+}
+
+// catalogue compares the report with the built-in scenarios of its set. The error is
+// ErrNotComparable, or why the catalogue cannot be read.
+func (v *verification) catalogue() error {
+	all, err := verdict.Scenarios().Catalogue()
+	if err != nil {
+		return err
+	}
+	r, ours := v.report, scenarios.CatalogueDigest()
+	var other []string
+	for _, e := range r.Results {
+		i := slices.IndexFunc(all, func(s scenarios.Scenario) bool { return s.Name == e.Scenario })
+		switch {
+		case i < 0: // a file of the user
+		case e.Digest != all[i].Digest():
+			other = append(other, e.Scenario)
+		default:
+			v.require(e.Title == all[i].Title && e.Profile == all[i].Profile, "%s: the title is %q in profile %s; the built-in scenario is %q in %s", e.Scenario, e.Title, e.Profile, all[i].Title, all[i].Profile)
+			v.checks(e, all[i])
+		}
+	}
+	missing := r.missing(slices.DeleteFunc(all, func(s scenarios.Scenario) bool { return !slices.Contains(s.Sets, r.Set) }))
+	if r.Catalogue != ours {
+		played := "does not record which catalogue it was played with"
+		if r.Catalogue != "" {
+			played = "was played with the catalogue " + r.Catalogue
+		}
+		return fmt.Errorf("%w: the report %s; this build has %s, in which %d of the %d scenarios of the report have another text (%s), and the set %s has %d that the report lacks (%s), and %d tolerances differ: verify it with the build that played it",
+			ErrNotComparable, played, ours, len(other), len(r.Results), names(other), r.Set, len(missing), names(missing), len(otherTolerances(r.Tolerances)))
+	}
+	for _, name := range other {
+		v.wrong("%s: its text is not that of the built-in scenario of this name", name)
+	}
+	for _, name := range missing {
+		v.require(slices.Contains(r.LeftOut, name), "%s: it is of the set %s; the report has no result of it, and does not name it in leftOut", name, r.Set)
+	}
+	for _, name := range r.LeftOut {
+		v.require(slices.Contains(missing, name), "leftOut: %s is not a scenario of the set %s without a result", name, r.Set)
+	}
+	return nil
+}
+
+// checks requires a verdict of each check that the built-in scenario has for every handler.
+func (v *verification) checks(e Entry, s scenarios.Scenario) {
+	if e.Outcome != verdict.Pass && e.Outcome != verdict.Fail {
+		return // a drill that was not played has no other verdict
+	}
+	for _, c := range s.Checks {
+		if needs, ok := c.Requirement.(scenarios.Needing); ok && needs.Needs() != (scenarios.Needs{}) {
+			continue
+		}
+		v.require(slices.ContainsFunc(e.Verdicts, func(found verdict.Verdict) bool {
+			kind, _ := verdict.KindOf(found.ID)
+			return string(kind.ID) == c.Kind
+		}), "%s: the built-in scenario has the check %s, and the report has no verdict of it", e.Scenario, c.Kind)
+	}
+}
+
+// names joins names for a sentence.
+func names(of []string) string {
+	return cmp.Or(strings.Join(of, ", "), "none")
+}
+
+// covers is what the report is about: a reader must see what it does not have.
+func (r *Report) covers() string {
+	var skipped, own []string
+	for _, e := range r.Results {
+		if e.Outcome == verdict.Skipped {
+			skipped = append(skipped, e.Scenario)
+		}
+		if !scenarios.InCatalogue(e.Scenario) {
+			own = append(own, e.Scenario)
+		}
+	}
+	text := fmt.Sprintf("%s, of set %s with %s", r.Summary, r.Set, r.Handler.Name)
+	for _, part := range []struct {
+		what string
+		of   []string
+	}{{"skipped", skipped}, {"not of the catalogue", own}, {"left out", r.LeftOut}} {
+		if len(part.of) > 0 {
+			text += fmt.Sprintf("; %s: %s", part.what, names(part.of))
+		}
+	}
+	return text
 }
 
 func (v *verification) wrong(format string, args ...any) {
@@ -78,16 +177,29 @@ func (v *verification) environment() {
 	}
 	want := environmentDigest(r.Environment)
 	v.require(r.EnvironmentDigest == want, "environmentDigest: %q; that of the environment in the report is %s", r.EnvironmentDigest, want)
+	if r.Catalogue == scenarios.CatalogueDigest() { // else another build judged, see catalogue
+		v.found = append(v.found, otherTolerances(r.Tolerances)...)
+	}
+}
+
+// otherTolerances are the differences to those that this version judges by.
+func otherTolerances(was map[string]float64) (found []error) {
 	ours := verdict.Tolerances()
 	for _, name := range slices.Sorted(maps.Keys(ours)) {
-		got, ok := r.Tolerances[name]
-		v.require(ok, "tolerances: %s is missing, this version judges by %g", name, ours[name])
-		v.require(!ok || got == ours[name], "tolerances: %s is %g, this version judges by %g", name, got, ours[name])
+		got, ok := was[name]
+		switch {
+		case !ok:
+			found = append(found, fmt.Errorf("tolerances: %s is missing, this version judges by %g", name, ours[name]))
+		case got != ours[name]:
+			found = append(found, fmt.Errorf("tolerances: %s is %g, this version judges by %g", name, got, ours[name]))
+		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(r.Tolerances)) {
-		_, ok := ours[name]
-		v.require(ok, "tolerances: %s is not one that this version judges by", name)
+	for _, name := range slices.Sorted(maps.Keys(was)) {
+		if _, ok := ours[name]; !ok {
+			found = append(found, fmt.Errorf("tolerances: %s is not one that this version judges by", name))
+		}
 	}
+	return found
 }
 
 // counts checks the summary and the profiles against the results.
@@ -141,6 +253,10 @@ func (v *verification) entry(e Entry) {
 		verdict.Unknown: outcomes[verdict.Fail] == 0,
 		verdict.Skipped: all > 0 && outcomes[verdict.Skipped] == all,
 	}
+	for _, o := range e.Repeats {
+		require(valid(o), "repeats: outcome %q is none of pass, fail, unknown, skipped", o)
+		require(!o.Worse(e.Outcome), "outcome %s, though a repeat was %s", e.Outcome, o)
+	}
 	require(valid(e.Outcome), "outcome %q is none of pass, fail, unknown, skipped", e.Outcome)
 	require(follows[e.Outcome] || !valid(e.Outcome), "outcome %s does not follow from its %d verdicts: %d pass, %d fail", e.Outcome, all, outcomes[verdict.Pass], outcomes[verdict.Fail])
 }
@@ -156,6 +272,7 @@ func (v *verification) histories() {
 	}()
 	for _, e := range v.report.Results {
 		if e.History == "" {
+			v.require(e.Outcome != verdict.Pass && e.Outcome != verdict.Fail, "%s: reported as %s without a history to judge", e.Scenario, e.Outcome)
 			continue // skipped, or broken before anything was recorded
 		}
 		if !filepath.IsLocal(filepath.FromSlash(e.History)) {
@@ -171,6 +288,8 @@ func (v *verification) histories() {
 			v.wrong("%s: the history next to the report is of scenario %s", e.Scenario, again.Scenario)
 		case again.Digest != e.Digest:
 			v.wrong("%s: the scenario next to its history is not the report's: %s, not %s", e.Scenario, again.Digest, e.Digest)
+		case again.Title != e.Title || again.Profile != e.Profile:
+			v.wrong("%s: the title is %q in profile %s; that of the scenario next to its history is %q in %s", e.Scenario, e.Title, e.Profile, again.Title, again.Profile)
 		case again.Outcome != e.Outcome:
 			v.wrong("%s: reported as %s, judged again it is %s", e.Scenario, e.Outcome, again.Outcome)
 		default:

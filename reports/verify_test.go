@@ -2,12 +2,15 @@ package reports
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/verdict"
+	"github.com/spotdrill/spotdrill/scenarios"
 )
 
 // verifiable writes a run whose report can be reproduced, and returns the file.
@@ -36,14 +39,22 @@ func reported(t *testing.T, dir string) string {
 	for _, name := range needed() {
 		r.Environment[name] = "v1"
 	}
-	r.Add(skipped())
-	last := &r.Results[len(r.Results)-1]
-	last.Digest = r.Results[0].Digest
+	r.Catalogue = scenarios.CatalogueDigest()
+	r.Add(NewEntry(verdict.Skip(builtInScenario(t, skipped().Scenario), "not claimed")))
 	file := filepath.Join(dir, YAMLFile)
 	if err := writeFile(file, r.WriteYAML); err != nil {
 		t.Fatal(err)
 	}
 	return file
+}
+
+func builtInScenario(t *testing.T, name string) scenarios.Scenario {
+	t.Helper()
+	found, err := verdict.Scenarios().Select(scenarios.Fast, []string{name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found[0]
 }
 
 // edit replaces the first occurrence of from in a file.
@@ -63,7 +74,7 @@ func edit(t *testing.T, file, from, to string) {
 }
 
 func TestAReportThatCanBeReproducedIsVerified(t *testing.T) {
-	if err := Verify(verifiable(t), false); err != nil {
+	if _, err := Verify(verifiable(t), false); err != nil {
 		t.Error(err)
 	}
 }
@@ -76,7 +87,7 @@ func TestAReportOfACheckThatLeavesLossesOutIsVerified(t *testing.T) {
 	if text, err := os.ReadFile(file); err != nil || !bytes.Contains(text, []byte("that connection tracking itself lost")) {
 		t.Fatalf("%v; the check leaves nothing out:\n%s", err, text)
 	}
-	if err := Verify(file, false); err != nil {
+	if _, err := Verify(file, false); err != nil {
 		t.Error(err)
 	}
 }
@@ -106,13 +117,16 @@ func TestVerifyRejects(t *testing.T) {
 		"a profile that there is not":       {"profile: REBALANCE\n    coredns", "profile: LUCK\n    coredns", `profile "LUCK"; allowed:`},
 		"a cause that there is not":         {"cause: old-entry", "cause: bad-luck", `12 fresh and 0 fixed to cause "bad-luck"; allowed: [node-gone old-entry`},
 		"a polished cause":                  {"cause: old-entry", "cause: prober", `losses reported as "12 lost: 12 lost or late at the control`},
+		"a title of its own":                {"title: ", "title: Not ", "that of the scenario next to its history is"},
+		"a result without its history":      {"    history: dns-lost-at-exit/attempt-2\n", "", "reported as fail without a history to judge"},
+		"a repeat that was worse":           {"seconds: 0\n", "seconds: 0\n    repeats: [fail]\n", "outcome skipped, though a repeat was fail"},
 		"a check that does not show enough": {"want: no error of the harness", `want: ""`, `check "harness" does not describe what was wanted`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			file := verifiable(t)
 			edit(t, file, c.old, c.new)
-			if err := Verify(file, false); err == nil || !strings.Contains(err.Error(), c.want) {
+			if _, err := Verify(file, false); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("error %v, want one with %q", err, c.want)
 			}
 		})
@@ -126,10 +140,10 @@ func TestVerifyRequiresTheHistoriesUnlessTheyAreExcluded(t *testing.T) {
 	if err := os.RemoveAll(filepath.Join(filepath.Dir(file), savedScenario)); err != nil {
 		t.Fatal(err)
 	}
-	if err := Verify(file, false); err == nil || !strings.Contains(err.Error(), "cannot be judged again") {
+	if _, err := Verify(file, false); err == nil || !strings.Contains(err.Error(), "cannot be judged again") {
 		t.Errorf("error %v", err)
 	}
-	if err := Verify(file, true); err != nil {
+	if _, err := Verify(file, true); err != nil {
 		t.Error(err)
 	}
 }
@@ -137,7 +151,7 @@ func TestVerifyRequiresTheHistoriesUnlessTheyAreExcluded(t *testing.T) {
 func TestVerifyNoticesAnEditedHistory(t *testing.T) {
 	file := verifiable(t)
 	edit(t, filepath.Join(filepath.Dir(file), savedScenario, "attempt-2", history.EventsFile), `"kind":"restored"`, `"kind":"run.error"`)
-	if err := Verify(file, false); err == nil || !strings.Contains(err.Error(), "check harness: reported as pass") {
+	if _, err := Verify(file, false); err == nil || !strings.Contains(err.Error(), "check harness: reported as pass") {
 		t.Errorf("error %v", err)
 	}
 }
@@ -154,5 +168,111 @@ func TestJudgingARunKeepsWhatOnlyItsReportHas(t *testing.T) {
 	}
 	if r.Environment["kernel"] != "v1" || r.Results[0].Attempts != 2 {
 		t.Errorf("environment %v, attempts %d", r.Environment, r.Results[0].Attempts)
+	}
+}
+
+// A report that leaves out, weakens or renames what a set has is not a report of the set.
+func TestVerifyComparesWithTheCatalogue(t *testing.T) {
+	const other = "another build's"
+	drill := func(name string, ids ...verdict.ID) func(*Report) {
+		return func(r *Report) {
+			e := NewEntry(verdict.Result{Scenario: name, Outcome: verdict.Pass})
+			for _, id := range ids {
+				e.Verdicts = append(e.Verdicts, verdict.Verdict{ID: id, Check: string(id), Outcome: verdict.Pass, Want: "w", Got: "g"})
+			}
+			for i, was := range r.Results {
+				if was.Scenario == name {
+					e.Title, e.Profile, e.Digest = was.Title, was.Profile, was.Digest
+					r.Results[i] = e
+				}
+			}
+		}
+	}
+	for name, c := range map[string]struct {
+		forge    func(*Report)
+		old, new string // in the text
+		want     string // in the error; empty: it is verified
+		covers   string
+		unknown  bool
+	}{
+		"the whole set": {covers: "of set fast with builtin; skipped: state-running-is-ignored,"},
+		"a drill that is named as left out": {
+			forge: func(r *Report) { r.Results = r.Results[1:] }, covers: "; left out: state-running-is-ignored",
+		},
+		"a drill that was removed": {
+			forge: func(r *Report) { r.Results = r.Results[1:] }, old: "leftOut: [state-running-is-ignored]\n",
+			want: "state-running-is-ignored: it is of the set fast; the report has no result of it",
+		},
+		"a drill that is left out and there": {
+			forge: func(r *Report) { r.Results = r.Results[1:] }, old: "leftOut: [", new: "leftOut: [state-stopping-drains-node, ",
+			want: "leftOut: state-stopping-drains-node is not a scenario of the set fast without a result",
+		},
+		"a weakened scenario": {
+			forge: func(r *Report) { r.Results[0].Digest = "sha256:" + strings.Repeat("0", 64) },
+			want:  "state-running-is-ignored: its text is not that of the built-in scenario",
+		},
+		"another title":   {forge: func(r *Report) { r.Results[0].Title = "All is well" }, want: `the title is "All is well"`},
+		"another profile": {forge: func(r *Report) { r.Results[0].Profile = "SPOT" }, want: "in profile SPOT; the built-in scenario is"},
+		"a check that was removed": {
+			forge: drill("state-running-is-ignored", "harness"), want: "the built-in scenario has the check untouched, and the report has no verdict of it",
+		},
+		"another build's catalogue": {forge: func(r *Report) { r.Catalogue = other }, unknown: true, want: "was played with the catalogue " + other},
+		"no catalogue":              {forge: func(r *Report) { r.Catalogue = "" }, unknown: true, want: "does not record which catalogue"},
+		"a removed drill of another build's": {
+			forge: func(r *Report) { r.Results, r.Catalogue = r.Results[1:], other }, unknown: true, want: "1 that the report lacks (state-running-is-ignored)",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			all, err := verdict.Scenarios().Select(scenarios.Fast, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			forged := sampleReport()
+			forged.Results, forged.Catalogue = nil, scenarios.CatalogueDigest()
+			for _, s := range all {
+				forged.Results = append(forged.Results, NewEntry(verdict.Skip(s, "not claimed")))
+			}
+			if c.forge != nil {
+				c.forge(forged)
+			}
+			r := sampleReport()
+			r.Environment, r.Catalogue = map[string]string{}, forged.Catalogue
+			for _, name := range needed() {
+				r.Environment[name] = "v1"
+			}
+			r.Results, r.Summary, r.Core, r.Extended, r.Profiles = nil, Counts{}, Counts{}, Counts{}, nil
+			for _, e := range forged.Results {
+				r.Add(e)
+			}
+			file := filepath.Join(t.TempDir(), YAMLFile)
+			if err := writeFile(file, r.WriteYAML); err != nil {
+				t.Fatal(err)
+			}
+			if c.old != "" {
+				edit(t, file, c.old, c.new)
+			}
+			covers, err := Verify(file, true)
+			switch {
+			case c.want == "" && (err != nil || !strings.Contains(covers, c.covers)):
+				t.Errorf("%q: %v", covers, err)
+			case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want) || errors.Is(err, ErrNotComparable) != c.unknown):
+				t.Errorf("error %v, want one with %q", err, c.want)
+			}
+		})
+	}
+}
+
+// Published reports are of the builds that played them: nothing in them may be wrong.
+func TestPublishedReportsAreNotWrong(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join("published", "*", YAMLFile))
+	full, fullErr := filepath.Glob(filepath.Join("published", "*", "full", YAMLFile))
+	if err != nil || fullErr != nil || len(files) == 0 || len(full) == 0 {
+		t.Fatalf("%v, %v, %d and %d reports", err, fullErr, len(files), len(full))
+	}
+	for _, file := range append(files, full...) {
+		if _, err := Verify(file, true); err != nil && !errors.Is(err, ErrNotComparable) {
+			t.Errorf("%s: %v", file, err)
+		}
 	}
 }

@@ -1,6 +1,7 @@
 package scenarios
 
 import (
+	"crypto/sha256"
 	"embed"
 	"errors"
 	"fmt"
@@ -55,6 +56,20 @@ func (l Loader) Catalogue() ([]Scenario, error) {
 		return out[i].Name < out[j].Name
 	})
 	return out, nil
+}
+
+// CatalogueDigest identifies the texts of all built-in scenarios. Two builds with the same one play and
+// require the same.
+func CatalogueDigest() string {
+	sum := sha256.New()
+	_ = fs.WalkDir(catalogue, "catalogue", func(file string, d fs.DirEntry, err error) error { // an embedded folder can always be read
+		if err == nil && !d.IsDir() {
+			text, _ := catalogue.ReadFile(file)
+			fmt.Fprintf(sum, "%s %d\n%s", file, len(text), text)
+		}
+		return err
+	})
+	return fmt.Sprintf("sha256:%x", sum.Sum(nil))
 }
 
 // InCatalogue reports whether there is a built-in scenario of that name.

@@ -35,7 +35,7 @@ func (s *Session) playRepeats(ctx context.Context, scenario scenarios.Scenario) 
 		}
 		var entry reports.Entry
 		entry, err = s.playAttempts(ctx, folder, scenario, s.Handler, first, s.Keep)
-		if n == 1 || worse(entry.Outcome, worst.Outcome) {
+		if n == 1 || entry.Outcome.Worse(worst.Outcome) {
 			worst = entry
 		}
 		outcomes = append(outcomes, entry.Outcome)
@@ -49,12 +49,6 @@ func (s *Session) playRepeats(ctx context.Context, scenario scenarios.Scenario) 
 	}
 	worst.Measured = reports.Seconds(time.Since(start))
 	return worst, err
-}
-
-// worse reports whether a is a worse outcome than b.
-func worse(a, b verdict.Outcome) bool {
-	order := []verdict.Outcome{verdict.Skipped, verdict.Pass, verdict.Unknown, verdict.Fail}
-	return slices.Index(order, a.Known()) > slices.Index(order, b.Known())
 }
 
 // playAttempts plays a scenario alone, again as long as noise keeps it from being

@@ -34,6 +34,12 @@ func (o Outcome) Known() Outcome {
 	return Unknown
 }
 
+// Worse reports whether the outcome is a worse one than the other.
+func (o Outcome) Worse(other Outcome) bool {
+	order := []Outcome{Skipped, Pass, Unknown, Fail}
+	return slices.Index(order, o.Known()) > slices.Index(order, other.Known())
+}
+
 // Verdict is what one check found.
 type Verdict struct {
 	// ID is the kind of check.
