@@ -1,9 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -35,13 +37,37 @@ const requestTimeout = 15 * time.Second
 // config is the access that the kubeconfig gives. One that cannot be used is a usage error.
 func (a clusterAccess) config() (*rest.Config, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = a.kubeconfig
+	if rules.ExplicitPath = a.kubeconfig; strings.ContainsRune(a.kubeconfig, filepath.ListSeparator) {
+		rules.ExplicitPath, rules.Precedence = "", filepath.SplitList(a.kubeconfig)
+	}
 	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: a.context}).ClientConfig()
 	if err != nil {
 		return nil, usage("no access to a cluster: %w; choose one with --kubeconfig and --context", err)
 	}
 	config.Timeout = requestTimeout
 	return config, nil
+}
+
+// recorded is the access with absolute paths and the name of the context, so that another process finds
+// the same cluster from any folder.
+func (a clusterAccess) recorded() (clusterAccess, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = a.kubeconfig
+	raw, err := rules.Load()
+	if err != nil {
+		return a, usage("no access to a cluster: %w; choose one with --kubeconfig and --context", err)
+	}
+	a.context = cmp.Or(a.context, raw.CurrentContext)
+	var files []string
+	for _, file := range rules.GetLoadingPrecedence() {
+		absolute, err := filepath.Abs(file)
+		if err != nil {
+			return a, fmt.Errorf("find kubeconfig %s: %w", file, err)
+		}
+		files = append(files, absolute)
+	}
+	a.kubeconfig = strings.Join(files, string(filepath.ListSeparator))
+	return a, nil
 }
 
 // awsAccess chooses the API of AWS. What is empty is as in the AWS SDK's default chain.

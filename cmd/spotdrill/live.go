@@ -83,13 +83,21 @@ func (o *liveOptions) run(cmd *cobra.Command, names []string) error {
 	if err != nil {
 		return err
 	}
+	at, err := o.cluster.identify(cmd.Context(), c.Clientset)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(cmd.OutOrStdout(), "cluster: %s\n", at)
+	if err := consent.NotPutBack(cmd.Context(), c.Clientset, o.journal, at); err != nil {
+		return usage("%w", err)
+	}
 	var all []error
 	for _, s := range chosen {
 		if missing := o.missing(s.Observe.Permission); missing != "" && len(names) == 0 {
 			fmt.Fprintf(cmd.ErrOrStderr(), "%s: left out: it needs %s\n", s.Name, missing)
 			continue
 		}
-		if err := o.drill(cmd, c, s, allowed); err != nil {
+		if err := o.drill(cmd, c, at, s, allowed); err != nil {
 			all = append(all, fmt.Errorf("%s: %w", s.Name, err))
 		}
 		if cmd.Context().Err() != nil {
@@ -151,7 +159,7 @@ func (o *liveOptions) missing(permission scenarios.Permission) string {
 }
 
 // drill prints the plan of one drill and, with consent, plays it.
-func (o *liveOptions) drill(cmd *cobra.Command, c *observe.Cluster, s scenarios.Scenario, allowed []scenarios.Permission) error {
+func (o *liveOptions) drill(cmd *cobra.Command, c *observe.Cluster, at consent.Cluster, s scenarios.Scenario, allowed []scenarios.Permission) error {
 	ctx, permission := cmd.Context(), s.Observe.Permission
 	request := consent.Request{
 		Action: permission, Node: o.node, DeleteEmptyDir: o.emptyDir, Force: o.force,
@@ -185,7 +193,7 @@ func (o *liveOptions) drill(cmd *cobra.Command, c *observe.Cluster, s scenarios.
 		fmt.Fprintf(cmd.ErrOrStderr(), "nothing was done: --allow %s plays it\n", permission)
 		return nil
 	}
-	return o.play(ctx, c, s, plan)
+	return o.play(ctx, c, at, s, plan)
 }
 
 // terminal reports whether a person can answer.
@@ -205,16 +213,16 @@ func confirmed(in io.Reader, out io.Writer, permission scenarios.Permission) boo
 }
 
 // play plays the plan while DNS is observed.
-func (o *liveOptions) play(ctx context.Context, c *observe.Cluster, s scenarios.Scenario, plan consent.Plan) (err error) {
-	uid, err := consent.ClusterUID(ctx, c.Clientset)
+func (o *liveOptions) play(ctx context.Context, c *observe.Cluster, at consent.Cluster, s scenarios.Scenario, plan consent.Plan) (err error) {
+	ctx, release, err := consent.Hold(ctx, c.Clientset, process())
+	if errors.Is(err, consent.ErrHeld) {
+		return exitError{exitUsage, err}
+	}
 	if err != nil {
 		return err
 	}
-	server, err := o.cluster.config()
-	if err != nil {
-		return err
-	}
-	journal, err := consent.OpenJournal(o.journal, consent.Cluster{Kubeconfig: o.cluster.kubeconfig, Context: o.Context, Server: server.Host, UID: uid})
+	defer func() { err = errors.Join(err, release()) }()
+	journal, err := consent.OpenJournal(o.journal, at)
 	if err != nil {
 		return err
 	}

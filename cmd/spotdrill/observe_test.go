@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -57,6 +58,41 @@ func TestADamagedJournalIsNamed(t *testing.T) {
 	stdout, stderr, code := spotdrill(t, "restore", "--journal", folder)
 	if code == 0 || !strings.Contains(stderr, "broken.jsonl") {
 		t.Errorf("exit code %d: %s%s", code, stdout, stderr)
+	}
+}
+
+// A journal that names ./kubeconfig is of no use from another folder.
+func TestARecordedClusterIsFoundFromAnyFolder(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	for name, context := range map[string]string{"a": "one", "b": "two"} {
+		text := fmt.Sprintf("apiVersion: v1\nkind: Config\ncurrent-context: %[1]s\ncontexts: [{name: %[1]s, context: {cluster: %[1]s, user: %[1]s}}]\nclusters: [{name: %[1]s, cluster: {server: 'https://%[1]s.example'}}]\nusers: [{name: %[1]s, user: {token: x}}]\n", context)
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, c := range map[string]struct {
+		access          clusterAccess
+		env             string
+		server, context string
+	}{
+		"a relative file":             {clusterAccess{"a", ""}, "", "https://one.example", "one"},
+		"files of the environment":    {clusterAccess{"", ""}, "b:a", "https://two.example", "two"},
+		"a context among those files": {clusterAccess{"", "one"}, "b:a", "https://one.example", "one"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv("KUBECONFIG", c.env)
+			t.Chdir(dir)
+			recorded, err := c.access.recorded()
+			if err != nil || recorded.context != c.context {
+				t.Fatalf("%+v, %v", recorded, err)
+			}
+			t.Setenv("KUBECONFIG", "")
+			t.Chdir(t.TempDir())
+			if config, err := recorded.config(); err != nil || config.Host != c.server {
+				t.Errorf("%+v: %v", recorded, err)
+			}
+		})
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -19,14 +21,19 @@ const restoreTimeout = time.Minute
 func newRestoreCommand() *cobra.Command {
 	var journal string
 	var list bool
+	var access clusterAccess
 	cmd := &cobra.Command{
 		Use:   "restore",
 		Short: "Put back what a drill of your own cluster has changed, after a crash",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			pending, damaged := consent.Pending(journal)
-			errs := []error{damaged}
-			if len(pending) == 0 && damaged == nil {
+			pending, err := consent.Pending(journal)
+			errs := []error{err}
+			if access != (clusterAccess{}) {
+				marked, err := access.marked(cmd.Context(), pending)
+				pending, errs = append(pending, marked...), append(errs, err)
+			}
+			if len(pending) == 0 && errors.Join(errs...) == nil {
 				fmt.Fprintln(cmd.OutOrStdout(), "there is nothing to put back")
 			}
 			for _, e := range pending {
@@ -34,7 +41,7 @@ func newRestoreCommand() *cobra.Command {
 					fmt.Fprintln(cmd.OutOrStdout(), e)
 					continue
 				}
-				done, err := restore(cmd.Context(), e)
+				done, err := access.restore(cmd.Context(), e)
 				for _, line := range done {
 					fmt.Fprintf(cmd.OutOrStdout(), "%s: %s\n", e, line)
 				}
@@ -43,22 +50,77 @@ func newRestoreCommand() *cobra.Command {
 			return errors.Join(errs...)
 		},
 	}
+	access.flags(cmd.Flags())
 	cmd.Flags().StringVar(&journal, "journal", "", "`folder` of the journals; the default is in the user's state folder")
 	cmd.Flags().BoolVar(&list, "list", false, "only list what would be put back")
 	return cmd
 }
 
-// restore puts back the change of one drill, in the cluster where it was played.
-func restore(ctx context.Context, e consent.Entry) ([]string, error) {
-	config, err := clusterAccess{e.Cluster.Kubeconfig, e.Cluster.Context}.config()
+// client is that of the cluster.
+func (a clusterAccess) client() (*kubernetes.Clientset, error) {
+	config, err := a.config()
 	if err != nil {
 		return nil, err
 	}
 	client, err := kubernetes.NewForConfig(config)
+	return client, wrap.Errorf(err, "reach the cluster at %s", config.Host)
+}
+
+// identify describes the cluster so that another process finds it and recognizes it.
+func (a clusterAccess) identify(ctx context.Context, client kubernetes.Interface) (consent.Cluster, error) {
+	config, err := a.config()
 	if err != nil {
-		return nil, fmt.Errorf("reach the cluster at %s: %w", e.Cluster.Server, err)
+		return consent.Cluster{}, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, restoreTimeout)
+	recorded, err := a.recorded()
+	if err != nil {
+		return consent.Cluster{}, err
+	}
+	uid, err := consent.ClusterUID(ctx, client)
+	return consent.Cluster{Kubeconfig: recorded.kubeconfig, Context: recorded.context, Server: config.Host, UID: uid}, err
+}
+
+// marked are the drills that the cluster's nodes have on record, without those whose journals are here.
+func (a clusterAccess) marked(ctx context.Context, pending []consent.Entry) ([]consent.Entry, error) {
+	client, err := a.client()
+	if err != nil {
+		return nil, err
+	}
+	at, err := a.identify(ctx, client)
+	if err != nil {
+		return nil, err
+	}
+	marked, err := consent.Marked(ctx, client, at)
+	return slices.DeleteFunc(marked, func(m consent.Entry) bool {
+		return slices.ContainsFunc(pending, func(e consent.Entry) bool { return e.ID == m.ID })
+	}), err
+}
+
+// restore puts back the change of one drill: in the cluster of the flags or, without them, in that of
+// the journal. The cluster is recognized by its UID in both cases.
+func (a clusterAccess) restore(ctx context.Context, e consent.Entry) (done []string, err error) {
+	if a == (clusterAccess{}) {
+		a = clusterAccess{e.Cluster.Kubeconfig, e.Cluster.Context}
+	}
+	client, err := a.client()
+	if err != nil {
+		return nil, fmt.Errorf("%w; the cluster of the drill is that of context %q at %s", err, e.Cluster.Context, e.Cluster.Server)
+	}
+	held, release, err := consent.Hold(ctx, client, process())
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, release()) }()
+	held, cancel := context.WithTimeout(held, restoreTimeout)
 	defer cancel()
-	return consent.RestorePending(ctx, client, e)
+	return consent.RestorePending(held, client, e)
+}
+
+// process names this process to others that would change the same cluster.
+func process() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown host"
+	}
+	return fmt.Sprintf("spotdrill, process %d on %s, since %s", os.Getpid(), host, time.Now().UTC().Format("2006-01-02 15:04:05 UTC"))
 }

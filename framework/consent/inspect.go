@@ -133,6 +133,9 @@ func (i *inspection) refuseNode() {
 	if n.DeletionTimestamp != nil {
 		i.refuse("node %s is being deleted since %s: choose another node", n.Name, n.DeletionTimestamp.UTC().Format("15:04:05 UTC"))
 	}
+	if mark, err := markOf(n); mark != nil || err != nil {
+		i.refuse("a drill has changed node %s and not put it back (annotation %s): spotdrill restore", n.Name, drillAnnotation)
+	}
 	if n.Spec.Unschedulable {
 		i.refuse("node %s is already cordoned, so somebody may be working on it: choose another node, or kubectl uncordon %s", n.Name, n.Name)
 	}

@@ -25,11 +25,16 @@ import (
 
 // Cluster is the cluster of a drill.
 type Cluster struct {
-	Kubeconfig string `json:"kubeconfig,omitempty"` // its path, or paths
+	Kubeconfig string `json:"kubeconfig,omitempty"` // its absolute path, or paths
 	Context    string `json:"context,omitempty"`
 	Server     string `json:"server,omitempty"` // URL of the API server
 	// UID is that of the namespace kube-system, which is as good as an identity of the cluster.
 	UID types.UID `json:"uid"`
+}
+
+// String names the cluster for people.
+func (c Cluster) String() string {
+	return fmt.Sprintf("context %q at %s", c.Context, c.Server)
 }
 
 // ClusterUID reads the UID by which a cluster is recognized.
@@ -171,8 +176,11 @@ func syncFolder(folder string) error {
 }
 
 const (
-	journalFormat = "spotdrill.dev/journal/v1"
+	journalFormat = "spotdrill.dev/journal/v2"
 	journalSuffix = ".jsonl"
+	// mostJournal is the largest journal that is read, in bytes: a node's taints, and the keys of its
+	// labels and annotations.
+	mostJournal = 1 << 20
 )
 
 type header struct {
@@ -188,6 +196,7 @@ type Entry struct {
 	Cluster Cluster `json:"-"` // from the first line
 	Running bool    `json:"-"` // the drill's process still runs; RestorePending refuses it
 
+	ID     string               `json:"id"` // of the drill; it is on the node as well
 	At     time.Time            `json:"at"`
 	Action scenarios.Permission `json:"action"`
 	Node   *NodeState           `json:"node,omitempty"` // of drain and notice
@@ -206,6 +215,8 @@ func (e Entry) String() string {
 
 func (e Entry) check() error {
 	switch {
+	case e.ID == "":
+		return errors.New("id is missing")
 	case e.At.IsZero():
 		return errors.New("at is missing")
 	case !slices.Contains(scenarios.Permissions(), e.Action):
@@ -256,6 +267,9 @@ func Pending(folder string) ([]Entry, error) {
 
 // readJournal reads a journal; nil if its drill changed nothing.
 func readJournal(file string) (*Entry, error) {
+	if info, err := os.Lstat(file); err == nil && !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("read journal: %s is no regular file: %s", file, info.Mode().Type())
+	}
 	f, err := os.Open(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil // it was put back meanwhile
@@ -268,7 +282,10 @@ func readJournal(file string) (*Entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	text, err := io.ReadAll(f)
+	text, err := io.ReadAll(io.LimitReader(f, mostJournal+1))
+	if err == nil && len(text) > mostJournal {
+		err = fmt.Errorf("%s has more than %d bytes", file, mostJournal)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("read journal: %w", err)
 	}

@@ -15,9 +15,9 @@ import (
 )
 
 const (
-	headerLine = `{"format":"spotdrill.dev/journal/v1","at":"2026-11-27T01:13:52Z","cluster":{"context":"staging","uid":"cluster-1"}}` + "\n"
-	drainLine  = `{"at":"2026-11-27T01:13:53Z","action":"drain","node":{"name":"n1","uid":"uid-n1","unschedulable":false,"taints":[{"key":"own","effect":"NoSchedule"}]}}` + "\n"
-	evictLine  = `{"at":"2026-11-27T01:13:53Z","action":"evict-coredns","pod":"kube-system/dns-1","podUID":"uid-dns-1"}` + "\n"
+	headerLine = `{"format":"spotdrill.dev/journal/v2","at":"2026-11-27T01:13:52Z","cluster":{"context":"staging","uid":"cluster-1"}}` + "\n"
+	drainLine  = `{"id":"D1","at":"2026-11-27T01:13:53Z","action":"drain","node":{"name":"n1","uid":"uid-n1","unschedulable":false,"taints":[{"key":"own","effect":"NoSchedule"}]}}` + "\n"
+	evictLine  = `{"id":"D1","at":"2026-11-27T01:13:53Z","action":"evict-coredns","pod":"kube-system/dns-1","podUID":"uid-dns-1"}` + "\n"
 )
 
 func TestPending(t *testing.T) {
@@ -38,13 +38,14 @@ func TestPending(t *testing.T) {
 		"a damaged first line":       {"{\n" + drainLine, "", ":1: unexpected EOF"},
 		"a damaged last line":        {headerLine + "\x00\x00\x00\n", "", ":2: invalid character"},
 		"no header":                  {drainLine, "", ":1: json: unknown field"},
-		"a newer format":             {strings.Replace(headerLine, "/v1", "/v2", 1) + drainLine, "", `:1: the format is "spotdrill.dev/journal/v2", and this version reads spotdrill.dev/journal/v1`},
+		"a newer format":             {strings.Replace(headerLine, "/v2", "/v3", 1) + drainLine, "", `:1: the format is "spotdrill.dev/journal/v3", and this version reads spotdrill.dev/journal/v2`},
 		"no identity of the cluster": {strings.Replace(headerLine, "cluster-1", "", 1) + drainLine, "", ":1: at or the cluster's uid is missing"},
 		"an unknown field":           {headerLine + strings.Replace(drainLine, `"action"`, `"hostname":"a","action"`, 1), "", `:2: json: unknown field "hostname"`},
 		"an unknown action":          {headerLine + strings.Replace(drainLine, `"drain"`, `"reboot"`, 1), "", `:2: unknown action "reboot"`},
 		"a node without a UID":       {headerLine + strings.Replace(drainLine, "uid-n1", "", 1), "", ":2: the action drain needs a node with name and uid"},
 		"a drain without a node":     {headerLine + strings.Replace(evictLine, "evict-coredns", "drain", 1), "", ":2: the action drain needs a node"},
 		"an eviction of a node":      {headerLine + strings.Replace(drainLine, `"drain"`, `"evict-coredns"`, 1), "", ":2: an eviction needs pod and podUID"},
+		"no id":                      {headerLine + strings.Replace(drainLine, "D1", "", 1), "", ":2: id is missing"},
 		"no time":                    {headerLine + strings.Replace(drainLine, "2026-11-27T01:13:53Z", "0001-01-01T00:00:00Z", 1), "", ":2: at is missing"},
 		"two objects in a line":      {headerLine + strings.TrimSuffix(drainLine, "\n") + drainLine, "", ":2: something follows the object"},
 		"three lines":                {headerLine + drainLine + drainLine, "", ":3: a journal has two lines"},
@@ -101,7 +102,7 @@ func TestJournal(t *testing.T) {
 	}
 	j := mustOpen(t, "")
 	node := newWorld().nodes["n1"]
-	e := Entry{At: time.Date(2026, 11, 27, 1, 13, 52, 0, time.UTC), Action: scenarios.DrainNode, Node: stateOf(node)}
+	e := Entry{ID: "D1", At: time.Date(2026, 11, 27, 1, 13, 52, 0, time.UTC), Action: scenarios.DrainNode, Node: stateOf(node)}
 	if err := j.before(e); err != nil {
 		t.Fatal(err)
 	}

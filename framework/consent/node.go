@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -25,18 +27,18 @@ const conflictTries = 10
 
 // NodeState is a node as it was before a drill.
 type NodeState struct {
-	Name          string            `json:"name"`
-	UID           types.UID         `json:"uid"`
-	Unschedulable bool              `json:"unschedulable"`
-	Taints        []corev1.Taint    `json:"taints,omitempty"`
-	Labels        map[string]string `json:"labels,omitempty"`
-	Annotations   map[string]string `json:"annotations,omitempty"`
+	Name          string         `json:"name"`
+	UID           types.UID      `json:"uid"`
+	Unschedulable bool           `json:"unschedulable"`
+	Taints        []corev1.Taint `json:"taints,omitempty"`
+	Labels        []string       `json:"labels,omitempty"`      // their keys, sorted
+	Annotations   []string       `json:"annotations,omitempty"` // their keys, sorted
 }
 
 func stateOf(n *corev1.Node) *NodeState {
 	return &NodeState{
 		Name: n.Name, UID: n.UID, Unschedulable: n.Spec.Unschedulable,
-		Taints: n.Spec.Taints, Labels: n.Labels, Annotations: n.Annotations,
+		Taints: n.Spec.Taints, Labels: slices.Sorted(maps.Keys(n.Labels)), Annotations: slices.Sorted(maps.Keys(n.Annotations)),
 	}
 }
 
@@ -63,9 +65,11 @@ func amend(ctx context.Context, client kubernetes.Interface, node string, edit f
 	})
 }
 
-// cordon cordons the node, as kubectl cordon does. If it is another node by now, or somebody else
+// cordon cordons the node, as kubectl cordon does, and marks it as changed by the drill in the same
+// request. If it is another node by now, or somebody else
 // cordoned it, it is untouched, and changed is false.
-func cordon(ctx context.Context, client kubernetes.Interface, before *NodeState) (changed bool, err error) {
+func cordon(ctx context.Context, client kubernetes.Interface, e Entry) (changed bool, err error) {
+	before := e.Node
 	changed = true
 	err = amend(ctx, client, before.Name, func(n *corev1.Node) error {
 		changed = false
@@ -74,6 +78,9 @@ func cordon(ctx context.Context, client kubernetes.Interface, before *NodeState)
 			return fmt.Errorf("it is another node by now, with the UID %s", n.UID)
 		case n.Spec.Unschedulable:
 			return errors.New("somebody else cordoned it")
+		}
+		if err := e.mark(n); err != nil {
+			return err
 		}
 		changed, n.Spec.Unschedulable = true, true
 		return nil

@@ -96,12 +96,15 @@ func isNew(t corev1.Taint, before *NodeState) bool {
 	return !slices.ContainsFunc(before.Taints, func(b corev1.Taint) bool { return b.MatchTaint(&t) })
 }
 
+// kubernetesOwner is the owner of the taints by which Kubernetes shows conditions of a node.
+const kubernetesOwner = "Kubernetes"
+
 // ownerOf returns who else than a handler puts taints with that key on nodes; empty for a
 // handler's.
 func ownerOf(key string) string {
 	switch {
 	case strings.HasPrefix(key, "node.kubernetes.io/"), strings.HasPrefix(key, "node.cloudprovider.kubernetes.io/"):
-		return "Kubernetes"
+		return kubernetesOwner
 	case key == "ToBeDeletedByClusterAutoscaler", key == "DeletionCandidateOfClusterAutoscaler":
 		return "the Cluster Autoscaler"
 	}

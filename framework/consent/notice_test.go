@@ -135,7 +135,8 @@ func TestWhatIsRemovedAfterANotice(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newDrill(t, newWorld(), noticeN1)
-			if err := d.j.before(Entry{At: time.Now(), Action: scenarios.SendNotice, Node: stateOf(d.api.node("n1"))}); err != nil {
+			e := Entry{ID: "D1", At: time.Now(), Action: scenarios.SendNotice, Node: stateOf(d.api.node("n1"))}
+			if err := errors.Join(d.j.before(e), markNode(t.Context(), d.api, e)); err != nil {
 				t.Fatal(err)
 			}
 			d.api.edit("n1", afterNotice)

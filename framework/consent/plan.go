@@ -102,7 +102,8 @@ func (i *inspection) describe(dns []corev1.Pod) {
 	p.Safe = append(p.Safe,
 		fmt.Sprintf("%s ready now, and the drill leaves %d of them.", areIs(len(dns), "CoreDNS pod"), left),
 		"All this is inspected again immediately before. If something would refuse the drill then, or the node or the pod is another one, nothing is done.",
-		"How everything was before is written to disk first, so that it can be put back after a crash.",
+		"How everything was before is written to disk first, and to an annotation of the node, so that it can be put back after a crash, also from another machine.",
+		"A Lease in the cluster keeps a second drill from running at the same time.",
 		"spotdrill itself stops, reclaims and deletes no instance and no node.")
 }
 
@@ -122,7 +123,7 @@ func (i *inspection) describeDrain(dns []corev1.Pod) {
 		fmt.Sprintf("Node %s is cordoned, and %s evicted from it. Pods of DaemonSets stay. A pod for which no other node has room is Pending until the node is put back:", i.node.Name, areIs(len(i.pods), "pod")))
 	p.Safe = []string{"Pods are evicted by the Eviction API, which respects PodDisruptionBudgets, and keep their own grace periods."}
 	p.Restore = []string{
-		fmt.Sprintf("Node %s is uncordoned. If it is being deleted by then, or is another node of that name, it is left alone.", i.node.Name),
+		fmt.Sprintf("Node %s is uncordoned. It stays cordoned if somebody else has cordoned it by then, or a handler has marked it. If it is being deleted, or is another node of that name, it is left alone.", i.node.Name),
 		"Pods stay on the nodes that they moved to.",
 	}
 }
@@ -142,7 +143,7 @@ func (i *inspection) describeNotice(dns []corev1.Pod) {
 		"If a PodDisruptionBudget allows no eviction, no notice is sent. But whether budgets are respected is up to the handler.",
 	}
 	p.Restore = []string{
-		fmt.Sprintf("Node %s is uncordoned. Taints and labels that appear from now on are removed, and annotations of the handler's. Those of Kubernetes and of the Cluster Autoscaler are left alone.", i.node.Name),
+		fmt.Sprintf("Node %s is uncordoned, unless somebody has cordoned it with kubectl. Taints and labels that appear from now on are removed, and annotations of the handler's. Those of Kubernetes and of the Cluster Autoscaler are left alone.", i.node.Name),
 		"If the node is being deleted by then, or is another node of that name, it is left alone.",
 		"Pods stay on the nodes that they moved to. A notice that nobody received stays in the queue until its retention period is over.",
 	}

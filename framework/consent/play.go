@@ -2,6 +2,7 @@ package consent
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"time"
@@ -56,7 +57,8 @@ func Play(ctx context.Context, client kubernetes.Interface, p Plan, j *Journal, 
 	if err := now.plan.Refused(); err != nil {
 		return fmt.Errorf("inspected again: %w", err)
 	}
-	if err := j.before(now.entry()); err != nil {
+	entry := now.entry()
+	if err := j.before(entry); err != nil {
 		return err
 	}
 	if err := ctx.Err(); err != nil {
@@ -66,15 +68,15 @@ func Play(ctx context.Context, client kubernetes.Interface, p Plan, j *Journal, 
 	case scenarios.EvictCoreDNS:
 		return now.evict(ctx, client, hooks)
 	case scenarios.DrainNode:
-		return now.drain(ctx, client, j, hooks)
+		return now.drain(ctx, client, entry, j, hooks)
 	default:
-		return now.notify(ctx, client, hooks)
+		return now.notify(ctx, client, entry, hooks)
 	}
 }
 
 // entry is what the journal needs to know before the drill.
 func (i *inspection) entry() Entry {
-	e := Entry{At: time.Now().UTC(), Action: i.plan.Request.Action}
+	e := Entry{ID: rand.Text(), At: time.Now().UTC(), Action: i.plan.Request.Action}
 	if i.node != nil {
 		e.Node = stateOf(i.node)
 	} else {
@@ -91,10 +93,9 @@ func (i *inspection) evict(ctx context.Context, client kubernetes.Interface, hoo
 	return m.run(ctx)
 }
 
-func (i *inspection) drain(ctx context.Context, client kubernetes.Interface, j *Journal, hooks Hooks) error {
-	before := stateOf(i.node)
+func (i *inspection) drain(ctx context.Context, client kubernetes.Interface, e Entry, j *Journal, hooks Hooks) error {
 	hooks.Record(history.NewOperatorActed("", history.DrainNode, i.node.Name, history.Instance(i.plan.Instance)))
-	if changed, err := cordon(ctx, client, before); err != nil {
+	if changed, err := cordon(ctx, client, e); err != nil {
 		if !changed {
 			err = errors.Join(err, j.done())
 		}
@@ -114,13 +115,16 @@ func (i *inspection) drain(ctx context.Context, client kubernetes.Interface, j *
 	return newMove(client, i.node.Name, since.pods, reporter(hooks, i.node.Name, string(history.DrainNode))).run(ctx)
 }
 
-func (i *inspection) notify(ctx context.Context, client kubernetes.Interface, hooks Hooks) error {
+func (i *inspection) notify(ctx context.Context, client kubernetes.Interface, e Entry, hooks Hooks) error {
 	r := i.plan.Request
+	if err := markNode(ctx, client, e); err != nil {
+		return err
+	}
 	hooks.Record(history.NewNoticePut(scenarios.ObservedNotice, r.Notice.Type, i.node.Name, history.Instance(i.plan.Instance)))
 	if err := hooks.Send(ctx); err != nil {
 		return fmt.Errorf("send notice %s about instance %s: %w", r.Notice.Type, i.plan.Instance, err)
 	}
-	w := watch{client: client, before: stateOf(i.node), pods: i.pods, left: i.pods, report: reporter(hooks, i.node.Name, string(scenarios.SendNotice))}
+	w := watch{client: client, before: e.Node, pods: i.pods, left: i.pods, report: reporter(hooks, i.node.Name, string(scenarios.SendNotice))}
 	return wrap.Errorf(w.run(ctx), "notice %s about instance %s in %s", r.Notice.Type, i.plan.Instance, r.Queue)
 }
 

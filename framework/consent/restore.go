@@ -38,6 +38,9 @@ func Restore(ctx context.Context, client kubernetes.Interface, j *Journal) ([]st
 // the drill began, and removes both. It removes only labels with the prefix of such a taint, of the AWS
 // Node Termination Handler, or of spotdrill's own handler.
 func RestorePending(ctx context.Context, client kubernetes.Interface, e Entry) ([]string, error) {
+	if e.File == "" { // found by its annotation
+		return restore(ctx, client, e, false)
+	}
 	f, err := os.Open(e.File)
 	if errors.Is(err, os.ErrNotExist) {
 		return []string{"it was put back meanwhile"}, nil
@@ -59,7 +62,8 @@ func RestorePending(ctx context.Context, client kubernetes.Interface, e Entry) (
 	return words, remove(e.File)
 }
 
-// putBack puts a node back. Immediately after a drill, labels that are new come from the drill;
+// restore puts a node back if it has the drill's annotation. A cordon that is not the drill's stays.
+// Immediately after a drill, labels that are new come from the drill;
 // later, they can be anybody's.
 func restore(ctx context.Context, client kubernetes.Interface, e Entry, immediately bool) (words []string, err error) {
 	if err := e.Cluster.is(ctx, client); err != nil {
@@ -78,16 +82,29 @@ func restore(ctx context.Context, client kubernetes.Interface, e Entry, immediat
 			words = []string{fmt.Sprintf("node %s is left as it is: it is being deleted, and if it were schedulable, it would get pods again", n.Name)}
 			return nil
 		}
+		switch mark, err := markOf(n); {
+		case err != nil:
+			return err
+		case mark == nil || mark.ID != e.ID:
+			words = []string{fmt.Sprintf("node %s is left as it is: it does not have this drill's annotation %s, so the drill has not changed it, or it was put back", n.Name, drillAnnotation)}
+			return nil
+		}
 		words = nil
+		delete(n.Annotations, drillAnnotation)
 		seen := n.DeepCopy()
-		if n.Spec.Unschedulable && !before.Unschedulable {
+		theirs := e.theirs(n, e.Action == scenarios.SendNotice)
+		switch {
+		case !n.Spec.Unschedulable || before.Unschedulable:
+		case theirs != "":
+			words = append(words, fmt.Sprintf("node %s stays cordoned: %s", n.Name, theirs))
+		default:
 			n.Spec.Unschedulable = false
 			words = append(words, fmt.Sprintf("node %s is uncordoned", n.Name))
 		}
 		if e.Action == scenarios.SendNotice {
 			words = append(words, unmark(n, before, immediately)...)
 		}
-		if equality.Semantic.DeepEqual(seen, n) {
+		if equality.Semantic.DeepEqual(seen, n) && len(words) == 0 {
 			words = append(words, fmt.Sprintf("node %s needs nothing else: it is as it was", n.Name))
 		}
 		return nil
@@ -137,10 +154,10 @@ func unmark(n *corev1.Node, before *NodeState, immediately bool) []string {
 }
 
 // newKeys returns the keys that were not there before and are not of Kubernetes, sorted.
-func newKeys(now, before map[string]string) []string {
+func newKeys(now map[string]string, before []string) []string {
 	var out []string
 	for _, key := range slices.Sorted(maps.Keys(now)) {
-		if _, had := before[key]; !had && !ofKubernetes(prefixOf(key)) {
+		if !slices.Contains(before, key) && !ofKubernetes(prefixOf(key)) {
 			out = append(out, key)
 		}
 	}

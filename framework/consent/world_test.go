@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -186,6 +187,7 @@ func (w *world) start() *apiServer {
 var (
 	nodesResource = corev1.SchemeGroupVersion.WithResource("nodes")
 	podsResource  = corev1.SchemeGroupVersion.WithResource("pods")
+	leaseResource = coordinationv1.SchemeGroupVersion.WithResource("leases")
 )
 
 func (a *apiServer) evict(e *policyv1.Eviction) error {
@@ -241,6 +243,15 @@ func (a *apiServer) edit(name string, change func(*corev1.Node)) {
 	if err := a.Tracker().Update(nodesResource, n, ""); err != nil {
 		panic(err)
 	}
+}
+
+// annotations are those of a node; nil if it is gone.
+func (a *apiServer) annotations(node string) map[string]string {
+	obj, err := a.Tracker().Get(nodesResource, "", node)
+	if err != nil {
+		return nil
+	}
+	return obj.(*corev1.Node).Annotations
 }
 
 func (a *apiServer) deleteNode(name string) {

@@ -143,9 +143,14 @@ func TestTheRightsAreThoseOfOneNamespaceAndToRead(t *testing.T) {
 			t.Errorf("to observe, %q is among the rights", never)
 		}
 	}
-	for _, needed := range []string{"pods/eviction", "patch", "poddisruptionbudgets"} {
+	for _, needed := range []string{"pods/eviction", "patch", "poddisruptionbudgets", "resources: [leases], resourceNames: [spotdrill-live]"} {
 		if !strings.Contains(drilling.String(), needed) {
 			t.Errorf("to drill, %q is not among the rights", needed)
+		}
+	}
+	for _, unused := range []string{"resources: [daemonsets], verbs: [get]", "resources: [pods], verbs: [get, list, watch]}\n  - {apiGroups: [\"\"], resources: [namespaces]"} {
+		if strings.Contains(drilling.String(), unused) {
+			t.Errorf("to drill, %q is among the rights, and nothing uses it", unused)
 		}
 	}
 	if !strings.Contains(observing.String(), "pod-security.kubernetes.io/enforce: restricted") {

@@ -2,6 +2,7 @@ package observe
 
 import (
 	"fmt"
+	"os"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -85,11 +86,43 @@ func drills(f *foreign) {
 		listed := f.play(ctx, "restore", "--list")
 		Expect(listed).To(gexec.Exit(0))
 		Expect(listed.printed()).To(ContainSubstring("drain of node " + worker))
+		refused := f.play(ctx, f.draining("--allow", "drain", "--force")...)
+		Expect(refused).To(gexec.Exit(64))
+		Expect(refused.printed()).To(ContainSubstring("a drill was not put back: drain of node " + worker))
 		Expect(f.play(ctx, "restore")).To(gexec.Exit(0))
 		Expect(f.cordoned(ctx, worker)).To(BeFalse())
 		again := f.play(ctx, "restore")
 		Expect(again).To(gexec.Exit(0))
 		Expect(again.printed()).To(ContainSubstring("there is nothing to put back"))
+		f.gone(ctx)
+	}, SpecTimeout(specTimeout))
+
+	It("and put back by the cluster's annotations if the journal is lost", func(ctx SpecContext) {
+		f.bare(ctx, 40*time.Second)
+		journal := GinkgoT().TempDir()
+		drill := f.start(f.draining("--allow", "drain", "--force", "--journal", journal)...)
+		f.awaitCordon(ctx, drill, worker)
+		second := f.play(ctx, f.drilling("coredns-evicted", "--allow", "evict-coredns", "--journal", GinkgoT().TempDir())...)
+		Expect(second).To(gexec.Exit(64))
+		drill.Kill()
+		drill.end(ctx)
+		Expect(os.RemoveAll(journal)).To(Succeed())
+		Expect(f.play(ctx, "restore", "--journal", GinkgoT().TempDir(), "--kubeconfig", f.client(), "--context", "theirs")).To(gexec.Exit(0))
+		Expect(f.cordoned(ctx, worker)).To(BeFalse())
+		f.gone(ctx)
+	}, SpecTimeout(specTimeout))
+
+	It("but not a cordon that somebody else has made since", func(ctx SpecContext) {
+		f.bare(ctx, 40*time.Second)
+		drill := f.start(f.draining("--allow", "drain", "--force")...)
+		f.awaitCordon(ctx, drill, worker)
+		drill.Kill()
+		drill.end(ctx)
+		f.kubectl(ctx, "uncordon", worker)
+		f.kubectl(ctx, "cordon", worker)
+		DeferCleanup(func(ctx SpecContext) { f.kubectl(ctx, "uncordon", worker) })
+		Expect(f.play(ctx, "restore")).To(gexec.Exit(0))
+		Expect(f.cordoned(ctx, worker)).To(BeTrue())
 		f.gone(ctx)
 	}, SpecTimeout(specTimeout))
 
