@@ -3,17 +3,21 @@ package reports
 import (
 	"bytes"
 	"cmp"
+	"compress/gzip"
 	"crypto/sha256"
 	"embed"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"html/template"
 	"io"
 	"math"
+	"net/url"
 	"path"
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/spotdrill/spotdrill/framework/coredns"
 	"github.com/spotdrill/spotdrill/framework/loss"
@@ -28,37 +32,85 @@ var pageFiles embed.FS
 // Its templates escape all text from a cluster; if that ever fails, the page's
 // policy allows no script except its own.
 func (r *Report) WriteHTML(w io.Writer) error {
-	tmpl, err := template.New("page.html").Funcs(template.FuncMap{
-		"ms": axisTime, "exact": exact, "run": runTime, "sign": sign, "word": word, "base": path.Base,
-	}).ParseFS(pageFiles, "page/*.html")
-	if err != nil {
-		return fmt.Errorf("read the HTML report's templates: %w", err)
-	}
 	page, err := r.page()
 	if err != nil {
 		return err
 	}
+	return writePage(w, "page.html", page)
+}
+
+// writePage writes what a template shows.
+func writePage(w io.Writer, name string, data any) error {
+	tmpl := template.New(name)
+	tmpl.Funcs(template.FuncMap{
+		"ms": axisTime, "exact": exact, "run": runTime, "sign": sign, "word": word, "base": path.Base, "link": link,
+		"packed": func(name string, data any) (string, error) { return packed(tmpl, name, data) },
+	})
+	if _, err := tmpl.ParseFS(pageFiles, "page/*.html"); err != nil {
+		return fmt.Errorf("read the page's templates: %w", err)
+	}
 	// Rendered into memory first: half a page would look complete.
 	var b bytes.Buffer
-	if err := tmpl.Execute(&b, page); err != nil {
-		return fmt.Errorf("render HTML report: %w", err)
+	if err := tmpl.Execute(&b, data); err != nil {
+		return fmt.Errorf("render page: %w", err)
 	}
-	_, err = b.WriteTo(w)
-	return wrap.Errorf(err, "write HTML report")
+	_, err := b.WriteTo(w)
+	return wrap.Errorf(err, "write page")
+}
+
+// packed is what a template shows, compressed. The script draws it when it is needed: the timelines of
+// hundreds of drills would make the page large, and slow to open.
+func packed(tmpl *template.Template, name string, data any) (string, error) {
+	var b bytes.Buffer
+	z, err := gzip.NewWriterLevel(&b, gzip.BestCompression)
+	if err != nil {
+		return "", err
+	}
+	if err := errors.Join(tmpl.ExecuteTemplate(z, name, data), z.Close()); err != nil {
+		return "", err
+	}
+	return base64.StdEncoding.EncodeToString(b.Bytes()), nil
+}
+
+// link is the address of a part of the page.
+func link(id string) template.URL {
+	return template.URL("#" + (&url.URL{Path: id}).EscapedPath()) //nolint:gosec // it begins with #
+}
+
+// frame is what every page consists of besides its contents.
+type frame struct {
+	Style  template.CSS
+	Script template.JS
+	Policy string
+}
+
+func newFrame() (frame, error) {
+	style, err := pageFiles.ReadFile("page/style.css")
+	if err != nil {
+		return frame{}, fmt.Errorf("read the page's style: %w", err)
+	}
+	script, err := pageFiles.ReadFile("page/script.js")
+	if err != nil {
+		return frame{}, fmt.Errorf("read the page's script: %w", err)
+	}
+	sum := sha256.Sum256(script)
+	return frame{
+		Style: template.CSS(style), Script: template.JS(script), //nolint:gosec // both are embedded files of ours
+		Policy: "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'",
+	}, nil
 }
 
 // page is what the template page.html shows.
 type page struct {
-	Style  template.CSS
-	Script template.JS
-	Policy string
-
+	frame
 	*Report
 	Outcome  verdict.Outcome
 	Headline string
 	Facts    []fact
 	Matrix   []matrixRow
 	Troubles []trouble
+	Observed []observedPart
+	Choices  []choice
 	DNS      []dnsRow
 	Pairs    []pairPart
 	Unused   []Right
@@ -66,6 +118,12 @@ type page struct {
 }
 
 type fact struct{ Name, Value string }
+
+// choice is an outcome by which drills can be selected, and how many have it.
+type choice struct {
+	Outcome verdict.Outcome
+	Drills  int
+}
 
 // matrixRow is a profile with a cell for each of its scenarios.
 type matrixRow struct {
@@ -81,6 +139,7 @@ type matrixCell struct {
 // trouble is a scenario that did not pass, in one sentence.
 type trouble struct {
 	Anchor, Scenario string
+	Target           string // the id of the check
 	verdict.Verdict
 	More int // verdicts other than a pass besides this one
 }
@@ -88,9 +147,12 @@ type trouble struct {
 // dnsRow is the lost queries of a scenario.
 type dnsRow struct {
 	ID, Scenario string
-	CoreDNS      coredns.Settings
-	Streams      []dnsCell
-	measured     *loss.Measurement
+	Outcome      verdict.Outcome
+	// Allowed is what the drill's checks allow DNS to lose.
+	Allowed  string
+	CoreDNS  coredns.Settings
+	Streams  []dnsCell
+	measured *loss.Measurement
 }
 
 type dnsCell struct {
@@ -102,20 +164,24 @@ type dnsCell struct {
 }
 
 func (r *Report) page() (*page, error) {
-	style, err := pageFiles.ReadFile("page/style.css")
+	frame, err := newFrame()
 	if err != nil {
-		return nil, fmt.Errorf("read the HTML report's style: %w", err)
+		return nil, err
 	}
-	script, err := pageFiles.ReadFile("page/script.js")
-	if err != nil {
-		return nil, fmt.Errorf("read the HTML report's script: %w", err)
-	}
-	sum := sha256.Sum256(script)
 	p := &page{
-		Style: template.CSS(style), Script: template.JS(script), Report: r, //nolint:gosec // both are embedded files of ours
-		Policy:  "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'",
-		Outcome: r.Summary.Outcome(), Headline: headline(r.Summary), Facts: r.facts(),
-		Troubles: r.troubles(), DNS: r.dnsRows(), Pairs: r.pairParts(), Unused: r.unused(),
+		frame: frame, Report: r, Outcome: r.Summary.Outcome(), Headline: headline(r.Summary), Facts: r.facts(),
+		Troubles: r.troubles(), Observed: r.observed(), DNS: r.dnsRows(), Pairs: r.pairParts(), Unused: r.unused(),
+	}
+	for _, o := range []struct {
+		verdict.Outcome
+		n int
+	}{{verdict.Fail, r.Summary.Failed}, {verdict.Unknown, r.Summary.Unknown}, {verdict.Pass, r.Summary.Passed}, {verdict.Skipped, r.Summary.Skipped}} {
+		if o.n > 0 {
+			p.Choices = append(p.Choices, choice{o.Outcome, o.n})
+		}
+	}
+	if r.observation() {
+		p.Headline = brief(r.Results[0])
 	}
 	for _, c := range r.Profiles {
 		row := matrixRow{ProfileCounts: c}
@@ -172,7 +238,7 @@ func headline(c Counts) string {
 	for _, p := range []struct {
 		n    int
 		word string
-	}{{c.Failed, "failed"}, {c.Unknown, "could not be judged"}, {c.Passed, "passed"}, {c.Skipped, "skipped"}} {
+	}{{c.Failed, "failed"}, {c.Unknown, "unknown"}, {c.Passed, "passed"}, {c.Skipped, "skipped"}} {
 		if p.n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", p.n, p.word))
 		}
@@ -181,9 +247,13 @@ func headline(c Counts) string {
 }
 
 func (r *Report) facts() []fact {
-	facts := []fact{{"Handler", strings.TrimSpace(r.Handler.Name + " " + r.Handler.Version)}}
+	var facts []fact
+	observation := r.observation()
+	if !observation {
+		facts = append(facts, fact{"Handler", strings.TrimSpace(r.Handler.Name + " " + r.Handler.Version)})
+	}
 	for _, f := range []struct{ name, key string }{
-		{"Kubernetes", "kubernetes"}, {"CoreDNS", "coredns"}, {"kube-proxy", "kube-proxy"}, {"Engine", "engine"}, {"Kernel", "kernel"}, {"Cores", "cores"}, {"CPU weight of containers", "engine-cpu-weight"},
+		{"Cluster", ContextOf}, {"Kubernetes", "kubernetes"}, {"CoreDNS", "coredns"}, {"kube-proxy", "kube-proxy"}, {"Engine", "engine"}, {"Kernel", "kernel"}, {"Cores", "cores"}, {"CPU weight of containers", "engine-cpu-weight"},
 	} {
 		if v := r.Environment[f.key]; v != "" {
 			facts = append(facts, fact{f.name, v})
@@ -197,7 +267,9 @@ func (r *Report) facts() []fact {
 			facts = append(facts, fact{level.name, headline(level.counts)})
 		}
 	}
-	facts = append(facts, fact{"Set", string(r.Set)})
+	if !observation {
+		facts = append(facts, fact{"Set", string(r.Set)})
+	}
 	if !r.Started.IsZero() {
 		facts = append(facts, fact{"Started", r.Started.Format("2006-01-02 15:04:05 UTC")})
 	}
@@ -211,10 +283,14 @@ func (r *Report) facts() []fact {
 func (r *Report) troubles() []trouble {
 	var out []trouble
 	for _, e := range r.notPassed() {
-		t := trouble{Anchor: anchor(e), Scenario: e.Scenario, Verdict: e.First(), More: -1}
-		for _, v := range e.Verdicts {
+		ids := checkIDs(e)
+		t := trouble{Anchor: anchor(e), Target: anchor(e), Scenario: e.Scenario, Verdict: e.First(), More: -1}
+		for i, v := range e.Verdicts {
 			if v.Outcome.Known() != verdict.Pass {
 				t.More++
+			}
+			if v.Check == t.Check && v.Outcome == t.Outcome && v.Got == t.Got {
+				t.Target = ids[i]
 			}
 		}
 		t.More = max(0, t.More)
@@ -242,7 +318,7 @@ func (r *Report) dnsRows() []dnsRow {
 				w, _ := s.Longest()
 				longest = max(longest, w.Length())
 			}
-			rows = append(rows, dnsRow{ID: anchor(e), Scenario: e.Scenario + m.what, CoreDNS: e.CoreDNS, measured: m.Measurement})
+			rows = append(rows, dnsRow{ID: anchor(e), Scenario: e.Scenario + m.what, Outcome: e.Outcome.Known(), Allowed: allowed(e), CoreDNS: e.CoreDNS, measured: m.Measurement})
 		}
 	}
 	for i := range rows {
@@ -268,17 +344,43 @@ func (t trouble) Look() string {
 	return cmp.Or(t.Kind().Look.Text, "the verdict's evidence in the drill's history.jsonl")
 }
 
-// Href is where a trouble's evidence is on the page.
-func (t trouble) Href() string {
-	lane := t.Kind().Look.Lane
-	if lane == "" {
-		return "#" + t.Anchor
+// Lane is the id of the part of the drill's timeline with a trouble's evidence; the drill's own if it has none.
+func (t trouble) Lane() string {
+	if lane := t.Kind().Look.Lane; lane != "" {
+		return t.Anchor + "/timeline-" + string(lane)
 	}
-	return "#" + t.Anchor + "-" + string(lane)
+	return t.Anchor
 }
 
-// anchor is an entry's id on the page.
-func anchor(e Entry) string { return "drill-" + e.Scenario }
+// anchor is an entry's id on the page: the scenario's name, so that a link to a drill can be written by hand. The
+// page's other ids begin with a dot, which no name does.
+func anchor(e Entry) string { return e.Scenario }
+
+// allowed is what the checks of an entry allow the service to lose; empty if none limits it.
+func allowed(e Entry) string {
+	var wants []string
+	for _, v := range e.Verdicts {
+		if v.Want != "" && !slices.Contains(wants, v.Want) && slices.Contains(v.Kind().IDs(), verdict.IDOfDNSLost) {
+			wants = append(wants, v.Want)
+		}
+	}
+	return strings.Join(wants, "; ")
+}
+
+// checkIDs are the ids of an entry's verdicts on the page, in their order: scenario/check, in lower case, with
+// dashes between the words.
+func checkIDs(e Entry) []string {
+	ids := make([]string, len(e.Verdicts))
+	times := map[string]int{}
+	for i, v := range e.Verdicts {
+		words := strings.FieldsFunc(strings.ToLower(v.Check), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
+		ids[i] = anchor(e) + "/" + strings.Join(words, "-")
+		if times[ids[i]]++; times[ids[i]] > 1 {
+			ids[i] += fmt.Sprintf("-%d", times[ids[i]])
+		}
+	}
+	return ids
+}
 
 // sign and word show an outcome without colour.
 func sign(o verdict.Outcome) string {

@@ -137,6 +137,15 @@ type fallPart struct {
 	Place float64
 }
 
+// Text is the waterfall in one sentence.
+func (p fallPart) Text() string {
+	steps := make([]string, len(p.Rows))
+	for i, r := range p.Rows {
+		steps[i] = r.Name + " " + r.Took
+	}
+	return fmt.Sprintf("Notice %s for %s: %s.", p.Notice, p.Node, strings.Join(steps, ", "))
+}
+
 type fallRow struct {
 	timeline.Station
 	Took  string // since the notice

@@ -15,6 +15,7 @@ import (
 	"github.com/spotdrill/spotdrill/framework/loss"
 	"github.com/spotdrill/spotdrill/framework/verdict"
 	"github.com/spotdrill/spotdrill/reports/timeline"
+	"github.com/spotdrill/spotdrill/scenarios"
 )
 
 // laneID is the id of a lane on the page, after the drill's own.
@@ -34,17 +35,22 @@ type drillPart struct {
 	Brief    string // its result, next to its name
 	Settings string
 	Findings []finding
-	Passes   []verdict.Verdict
+	Passes   []finding
 	Files    []string
-	Command  string
-	Timeline *timelinePart
+	// Command plays the drill again, Rejudge judges its history again.
+	Command, Rejudge string
+	Timeline         *timelinePart
 }
 
-// finding is a verdict other than a pass, with the records that show it.
+// finding is a verdict, with the records that show it if it is no pass.
 type finding struct {
+	ID string
 	verdict.Verdict
 	Records []citation
 }
+
+// Fix is what to change.
+func (f finding) Fix() string { return f.Kind().Fix }
 
 type citation struct {
 	Seq    int
@@ -55,15 +61,19 @@ type citation struct {
 
 func (r *Report) drillPart(e Entry) drillPart {
 	d := drillPart{ID: anchor(e), Entry: e, Settings: settings(e), Files: r.filesOf(e)}
-	if e.timeline != nil {
-		d.Command = r.rejudge(e)
+	if e.Outcome.Known() != verdict.Skipped {
+		d.Command = r.Reproduce(e)
 	}
-	for _, v := range e.Verdicts {
+	if e.timeline != nil {
+		d.Rejudge = r.rejudge(e)
+	}
+	ids := checkIDs(e)
+	for i, v := range e.Verdicts {
+		f := finding{ID: ids[i], Verdict: v}
 		if v.Outcome.Known() == verdict.Pass {
-			d.Passes = append(d.Passes, v)
+			d.Passes = append(d.Passes, f)
 			continue
 		}
-		f := finding{Verdict: v}
 		for _, seq := range v.Evidence {
 			c, ok := e.evidence[seq]
 			if !ok || c.line == "" {
@@ -79,7 +89,7 @@ func (r *Report) drillPart(e Entry) drillPart {
 	}
 	d.Brief = brief(e)
 	if e.timeline != nil {
-		d.Timeline = newTimelinePart(d.ID, e.timeline)
+		d.Timeline = newTimelinePart(e)
 	}
 	return d
 }
@@ -90,8 +100,11 @@ func brief(e Entry) string {
 	case verdict.Skipped, verdict.Fail, verdict.Unknown:
 		return reason(e)
 	}
-	if e.DNS == nil {
+	switch {
+	case e.DNS == nil:
 		return e.Title
+	case e.Scenario == scenarios.ObservationName:
+		return answeredShare(*e.DNS)
 	}
 	if e.Application == nil {
 		return answered("DNS", "query", *e.DNS)
@@ -101,12 +114,7 @@ func brief(e Entry) string {
 
 // answered is how a service answered.
 func answered(service, query string, m loss.Measurement) string {
-	longest, broke := history.Window{}, false
-	for _, s := range []loss.Stream{m.Fresh, m.Fixed} {
-		if w, ok := s.Longest(); ok && (!broke || w.Length() > longest.Length()) {
-			longest, broke = w, true
-		}
-	}
+	longest, broke := longestOf(m)
 	if !broke {
 		return service + " answered every " + query
 	}
@@ -147,7 +155,8 @@ func (r *Report) filesOf(e Entry) []string {
 // timelinePart is what the template timeline.html shows.
 type timelinePart struct {
 	*timeline.Timeline
-	ID      string
+	ID      string // the drill's
+	Tone    verdict.Outcome
 	Lanes   []lanePart
 	Ticks   []tick
 	Bands   []windowPart // the service's longest windows, through all lanes
@@ -183,10 +192,11 @@ type listed struct {
 // bandsMax is the most windows that are drawn through all lanes.
 const bandsMax = 8
 
-func newTimelinePart(id string, t *timeline.Timeline) *timelinePart {
-	p := &timelinePart{Timeline: t, ID: id, Ticks: ticks(t)}
+func newTimelinePart(e Entry) *timelinePart {
+	id, t := anchor(e), e.timeline
+	p := &timelinePart{Timeline: t, ID: id, Tone: e.Outcome.Known(), Ticks: ticks(t)}
 	for _, l := range t.Lanes {
-		p.Lanes = append(p.Lanes, lanePart{id + "-" + laneID(l.Name), l})
+		p.Lanes = append(p.Lanes, lanePart{id + "/timeline-" + laneID(l.Name), l})
 		for _, row := range l.Rows {
 			for _, m := range row.Marks {
 				p.List = append(p.List, listed{m.At, exact(t, m.At), runTime(m.At), l.Name + ", " + row.Name, m.Text, m.Seq})
@@ -195,7 +205,7 @@ func newTimelinePart(id string, t *timeline.Timeline) *timelinePart {
 	}
 	p.Jumps = append(p.Jumps, jump{axisTime(t, t.From), width(t.To - t.From), "whole drill"})
 	if len(t.Waterfalls) > 0 {
-		p.Jumps = append(p.Jumps, jump{axisTime(t, t.Zero-200*time.Millisecond), width(6 * time.Second), "the handler's first seconds"})
+		p.Jumps = append(p.Jumps, jump{axisTime(t, t.Zero-200*time.Millisecond), width(6 * time.Second), "the first seconds"})
 	}
 	var service []history.Window
 	for _, s := range t.Streams {
@@ -238,6 +248,22 @@ func (p *timelinePart) Lasting(s timeline.Span) string {
 	return fmt.Sprintf("%s, %s", s.Text, history.Seconds(s.To-s.From))
 }
 
+// Began is the zero of the axis as a time of day; empty if the history does not have it.
+func (p *timelinePart) Began() string {
+	if p.Base.IsZero() {
+		return ""
+	}
+	return wallClock(p.Base, p.Zero)
+}
+
+// BaseMilliseconds is when the history began, since 1970; 0 if it is unknown.
+func (p *timelinePart) BaseMilliseconds() int64 {
+	if p.Base.IsZero() {
+		return 0
+	}
+	return p.Base.UnixMilli()
+}
+
 // Shown is the length of the axis.
 func (p *timelinePart) Shown() string { return width(p.To - p.From) }
 
@@ -269,7 +295,7 @@ func width(d time.Duration) string {
 	return strconv.FormatFloat(float64(d.Microseconds())/1000, 'f', -1, 64)
 }
 
-// exact is a time since the notice, for people.
+// exact is a time since the zero of the axis, for people.
 func exact(t *timeline.Timeline, at time.Duration) string {
 	return strings.Replace(fmt.Sprintf("%.3f s", (at-t.Zero).Seconds()), "-", "−", 1)
 }
@@ -312,6 +338,9 @@ type pairHalf struct {
 	Entry
 	Streams []pairStream
 }
+
+// Allowed is what its checks allow the service to lose.
+func (h pairHalf) Allowed() string { return allowed(h.Entry) }
 
 type pairStream struct {
 	streamPart

@@ -2,8 +2,12 @@ package reports
 
 import (
 	"bytes"
+	"compress/gzip"
+	"encoding/base64"
 	"flag"
 	"fmt"
+	"html"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -12,25 +16,55 @@ import (
 	"time"
 
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/loss"
 	"github.com/spotdrill/spotdrill/framework/verdict"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
 var pages = flag.String("pages", "", "write the pages of the tests into this folder, for a browser")
 
-// render writes a report's page, and keeps it in the folder that a browser test names.
+// render is a report's page, with all that its script draws.
 func render(t testing.TB, name string, r *Report) string {
 	t.Helper()
 	var b bytes.Buffer
 	if err := r.WriteHTML(&b); err != nil {
 		t.Fatal(err)
 	}
-	if *pages != "" {
-		if err := os.WriteFile(filepath.Join(*pages, name+".html"), b.Bytes(), 0o644); err != nil {
+	keep(t, name, b.Bytes())
+	return unpacked(t, b.String())
+}
+
+// keep writes a page into the folder that a browser test names, if the page has a name.
+func keep(t testing.TB, name string, page []byte) {
+	t.Helper()
+	if *pages == "" || name == "" {
+		return
+	}
+	if err := os.WriteFile(filepath.Join(*pages, name+".html"), page, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+var packedPart = regexp.MustCompile(`data-packed="([^"]*)"></div>`)
+
+// unpacked is a page with all that its script draws when it is needed.
+func unpacked(t testing.TB, page string) string {
+	t.Helper()
+	return packedPart.ReplaceAllStringFunc(page, func(part string) string {
+		data, err := base64.StdEncoding.DecodeString(html.UnescapeString(packedPart.FindStringSubmatch(part)[1]))
+		if err != nil {
 			t.Fatal(err)
 		}
-	}
-	return b.String()
+		z, err := gzip.NewReader(bytes.NewReader(data))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(z)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ">" + string(text) + "</div>"
+	})
 }
 
 // played is a drained CoreDNS pod at the rates of a real drill, for that long.
@@ -174,7 +208,7 @@ func TestThePageShowsWhatHappened(t *testing.T) {
 	}{
 		"pass":    {aDrill().entry(t), []string{`<span class="verdict">pass</span>`, "1 passed", "0 of 28000"}},
 		"fail":    {aFailedDrill().entry(t), []string{`<span class="verdict">fail</span>`, "1 failed", "dns lost (fresh):", "1,299 ms", "wanted at most 0 queries lost"}},
-		"unknown": {anUnknownDrill().entry(t), []string{`<span class="verdict">unknown</span>`, "1 could not be judged", "never left", "this machine was too busy"}},
+		"unknown": {anUnknownDrill().entry(t), []string{`<span class="verdict">unknown</span>`, "1 unknown", "never left", "this machine was too busy"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			page := render(t, name, aRun(c.entry))
@@ -196,7 +230,7 @@ func TestAnOutageIsNextToItsCounterpart(t *testing.T) {
 			t.Errorf("the page does not show %q", part)
 		}
 	}
-	if page := render(t, "half", aRun(outage)); strings.Contains(page, "Side by side") {
+	if page := render(t, "", aRun(outage)); strings.Contains(page, "Side by side") {
 		t.Error("a drill is next to one that was not played")
 	}
 }
@@ -207,7 +241,7 @@ var own = regexp.MustCompile(`(?s)(<style>).*?(</style>)|(<script>).*?(</script>
 func TestThePagesStructure(t *testing.T) {
 	page := render(t, "sample", sampleReport())
 	golden(t, "report.html", []byte(own.ReplaceAllString(page, "$1$3$5…$2$4$6")))
-	drill := render(t, "drill", aRun(aFailedDrill().entry(t)))
+	drill := render(t, "", aRun(aFailedDrill().entry(t)))
 	golden(t, "drill.html", []byte(own.ReplaceAllString(drill, "$1$3$5…$2$4$6")))
 }
 
@@ -267,7 +301,7 @@ func TestPagesOfPublishedReports(t *testing.T) {
 
 // The page must not load anything, and its policy forbids it.
 func TestThePageIsSelfContained(t *testing.T) {
-	page := render(t, "fail", aRun(aFailedDrill().entry(t)))
+	page := render(t, "", aRun(aFailedDrill().entry(t)))
 	if !strings.Contains(page, `content="default-src &#39;none&#39;;`) {
 		t.Error("the page has no policy")
 	}
@@ -301,15 +335,143 @@ func TestAMillionQueriesMakeASmallPage(t *testing.T) {
 	}
 }
 
-// A night's run: forty drills of the full set, every one with a long outage.
-func TestARunOfManyDrillsMakesASmallPage(t *testing.T) {
-	p := played{length: 130 * time.Second, from: sec(10), window: sec(45), rate: 100, pod: "coredns-old"}
-	e := p.entry(t)
-	entries := make([]Entry, 40)
+// A night's run of the full set, as large as the recorded drills are, weighs little: what is drawn only when a drill
+// is opened is compressed.
+func TestThePageOfTheFullSetIsSmall(t *testing.T) {
+	const drills, most = 224, 3 << 20
+	recorded := corpusEntries(t)
+	entries := make([]Entry, drills)
 	for i := range entries {
-		entries[i] = e
+		entries[i] = recorded[i%len(recorded)]
+		entries[i].Scenario = fmt.Sprintf("%s-%d", entries[i].Scenario, i)
 	}
-	if page := render(t, "many", aRun(entries...)); len(page) > 5<<20 {
-		t.Errorf("%d bytes", len(page))
+	r := aRun(entries...)
+	var page bytes.Buffer
+	if err := r.WriteHTML(&page); err != nil {
+		t.Fatal(err)
+	}
+	keep(t, "full", page.Bytes())
+	t.Logf("%d drills: %d bytes", drills, page.Len())
+	if page.Len() > most {
+		t.Errorf("%d drills make a page of %d bytes, want at most %d", drills, page.Len(), most)
+	}
+}
+
+// corpusEntries are the recorded drills.
+func corpusEntries(t *testing.T) []Entry {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(corpus, "*.tar.gz"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no recorded drill: %v", err)
+	}
+	entries := make([]Entry, len(files))
+	for i, file := range files {
+		entries[i] = corpusEntry(t, file)
+	}
+	return entries
+}
+
+func corpusEntry(t *testing.T, file string) Entry {
+	t.Helper()
+	dir := t.TempDir()
+	if err := unpack(file, dir); err != nil {
+		t.Fatal(err)
+	}
+	e, _, err := judgeAttempt(dir, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// A link to a drill or a check can be written by hand, and is the same in every run.
+func TestEachDrillAndCheckHasAnAddress(t *testing.T) {
+	e := aFailedDrill().entry(t)
+	e.Verdicts = append(e.Verdicts, e.Verdicts[0]) // a check of the same name
+	page := render(t, "", aRun(e, aDrill().entry(t)))
+	ids := map[string]bool{}
+	for _, id := range regexp.MustCompile(` id="([^"]*)"`).FindAllStringSubmatch(page, -1) {
+		if ids[id[1]] {
+			t.Errorf("two elements with the id %q", id[1])
+		}
+		ids[id[1]] = true
+	}
+	for _, id := range []string{"dns-lost-at-exit", "dns-lost-at-exit/marked-victim", "dns-lost-at-exit/marked-victim-2", "dns-lost-at-exit/dns-lost-fresh", "dns-lost-at-exit-2/dns-window-all", "dns-lost-at-exit/timeline-dns"} {
+		if !ids[id] {
+			t.Errorf("the page has no id %q", id)
+		}
+	}
+	for _, target := range regexp.MustCompile(`href="#([^"]+)"`).FindAllStringSubmatch(page, -1) {
+		if !ids[target[1]] {
+			t.Errorf("a link leads to %q, which the page does not have", target[1])
+		}
+	}
+}
+
+// Each check that did not pass shows what to change.
+func TestThePageShowsTheFix(t *testing.T) {
+	for name, e := range map[string]Entry{"fail": aFailedDrill().entry(t), "unknown": anUnknownDrill().entry(t)} {
+		page := html.UnescapeString(render(t, "", aRun(e)))
+		for _, v := range e.Verdicts {
+			if v.Outcome.Known() != verdict.Pass && !strings.Contains(page, "<dt>fix</dt><dd>"+v.Kind().Fix+"</dd>") {
+				t.Errorf("%s: %s: the fix is missing: %s", name, v.Check, v.Kind().Fix)
+			}
+		}
+		if !strings.Contains(page, "<b>Fix:</b>") {
+			t.Errorf("%s: the overview has no fix", name)
+		}
+	}
+}
+
+// What a drill lost within its bounds is no failure: outcome and bound are next to it.
+func TestLossesHaveTheOutcomeAndTheBound(t *testing.T) {
+	for _, e := range []Entry{passed(), failed()} {
+		e.DNS = passed().DNS
+		page := render(t, "", aRun(e))
+		row := regexp.MustCompile(`(?s)<tr class="(pass|fail)">\s*<th scope="row">.*?</tr>`).FindString(page)
+		want := []string{`<tr class="` + word(e.Outcome) + `">`, `<span class="word">` + word(e.Outcome) + `</span>`, "no limit"}
+		if e.Outcome == verdict.Pass {
+			want[2] = "at least 200ms and at most 10s long"
+		}
+		for _, part := range want {
+			if !strings.Contains(row, part) {
+				t.Errorf("%s: the row does not show %q: %s", e.Scenario, part, row)
+			}
+		}
+	}
+}
+
+// An observation has no handler and no set. What was answered comes first, with the time of day and the nodes.
+func TestThePageOfAnObservation(t *testing.T) {
+	e := corpusEntry(t, filepath.Join(corpus, "observed-rollout.tar.gz"))
+	r := judgedAlone(Folder{Path: "reports/out/20260102-150405", Run: "20260102-150405"}, history.Meta{Set: "full", Handler: history.Handler{Name: "none"}, Environment: map[string]string{ContextOf: "staging"}}, e)
+	page := render(t, "observation", r)
+	head, _, _ := strings.Cut(page, `id=".drills"`)
+	for _, part := range []string{"98.72 % of 1,401 answered, 18 lost", "403 ms</b>, ", " UTC to ", "node of the prober", "<dt>Cluster</dt><dd>staging</dd>", "unknown</td>"} {
+		if !strings.Contains(head, part) {
+			t.Errorf("the page does not begin with %q", part)
+		}
+	}
+	for _, part := range []string{"<dt>Handler</dt>", "<dt>Set</dt>", "(none)", "0s × 0", "first notice"} {
+		if strings.Contains(page, part) {
+			t.Errorf("the page shows %q", part)
+		}
+	}
+	if at, table := strings.Index(page, "Longest window"), strings.Index(page, `<table class="matrix">`); at < 0 || at > table {
+		t.Error("what was answered does not come first")
+	}
+}
+
+func TestTheShareIsNeverRoundedUp(t *testing.T) {
+	for want, m := range map[string]loss.Measurement{
+		"100 % of 100 answered, 0 lost":           {Fresh: loss.Stream{Asked: 100}},
+		"50.00 % of 4 answered, 2 lost":           {Fresh: loss.Stream{Asked: 2, Lost: 2}, Fixed: loss.Stream{Asked: 2}},
+		"99.9999 % of 1,000,000 answered, 1 lost": {Fixed: loss.Stream{Asked: 1e6, Lost: 1}},
+		"nothing was asked":                       {},
+		"0.00 % of 7 answered, 7 lost":            {Fresh: loss.Stream{Asked: 7, Lost: 7}},
+	} {
+		if got := answeredShare(m); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
 	}
 }

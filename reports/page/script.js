@@ -1,25 +1,102 @@
 "use strict";
-// Zoom, hover and keyboard for the timelines. Without this script the page shows the
-// same, but static: everything is already drawn, over an axis in milliseconds that
-// style and viewBox map to the screen.
+// Draws a drill when it is opened, finds drills, copies commands; zoom, hover and keyboard for the timelines. Without
+// this script the page has every verdict, but no timelines.
 
-for (const figure of document.querySelectorAll("figure.timeline")) timeline(figure);
+document.documentElement.classList.add("scripted");
 
-// A drill that a link points to is opened.
-function reveal() {
-  const target = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)));
-  const drill = target && target.closest("details.drill");
+// draw unpacks what a drill shows only while it is open: markup of the page's own templates.
+const drawn = new Map();
+function draw(drill) {
+  if (!drawn.has(drill)) drawn.set(drill, unpack(drill.querySelector(".packed")));
+  return drawn.get(drill);
+}
+
+async function unpack(place) {
+  const packed = Uint8Array.from(atob(place.dataset.packed), (c) => c.charCodeAt(0));
+  try {
+    place.innerHTML = await new Response(new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
+  } catch (e) {
+    place.textContent = `The rest of this drill was not drawn: this browser cannot unpack it (${e}).`;
+  }
+  place.removeAttribute("data-packed");
+  place.querySelectorAll("figure.timeline").forEach(timeline);
+}
+document.addEventListener("toggle", (e) => { if (e.target.matches("details.drill[open]")) draw(e.target); }, true);
+
+// reveal opens what the address points to: a drill, a check of it, or a part of its timeline.
+async function reveal() {
+  let id = location.hash.slice(1);
+  try { id = decodeURIComponent(id); } catch { /* an address of somebody else's */ }
+  const drill = (document.getElementById(id) || document.getElementById(id.slice(0, id.lastIndexOf("/"))))?.closest("details.drill");
   if (!drill) return;
+  if (drill.hidden) show();
   drill.open = true;
+  await draw(drill);
+  const target = document.getElementById(id) || drill;
+  for (let d = target.closest("details"); d; d = d.parentElement.closest("details")) d.open = true;
+  for (const was of document.querySelectorAll(".pointed")) was.classList.remove("pointed");
+  target.classList.add("pointed");
   target.scrollIntoView();
 }
 addEventListener("hashchange", reveal);
+
+// find shows the drills that match, and hides the others.
+const find = document.querySelector("form.find");
+const drills = [...document.querySelectorAll("details.drill")];
+const texts = new Map(); // in lower case, made when they are needed first
+function show(choice) {
+  if (!find) return;
+  if (!choice) find.reset();
+  const form = new FormData(find);
+  const words = form.get("text").toLowerCase().split(/\s+/).filter(Boolean);
+  const outcomes = form.getAll("outcome");
+  let shown = 0;
+  for (const drill of drills) {
+    if (words.length && !texts.has(drill)) texts.set(drill, drill.textContent.toLowerCase());
+    drill.hidden = !outcomes.includes(drill.dataset.outcome) || (form.get("profile") && form.get("profile") !== drill.dataset.profile) || !words.every((w) => texts.get(drill).includes(w));
+    if (!drill.hidden) shown++;
+  }
+  find.querySelector("output").textContent = `${shown} of ${drills.length} drills`;
+}
+if (find) {
+  find.addEventListener("input", () => show(true));
+  find.addEventListener("submit", (e) => {
+    e.preventDefault();
+    const first = drills.find((d) => !d.hidden);
+    if (first) first.querySelector("summary").focus();
+  });
+  document.addEventListener("keydown", (e) => {
+    if (e.key !== "/" || e.ctrlKey || e.metaKey || e.altKey || e.target.closest("input, select, textarea")) return;
+    e.preventDefault();
+    find.elements.text.focus();
+  });
+  show(true);
+}
+
+document.addEventListener("click", async (event) => {
+  const button = event.target.closest("button.copy");
+  if (!button) return;
+  const code = button.parentElement.querySelector("code");
+  let done = true;
+  try {
+    await navigator.clipboard.writeText(code.textContent);
+  } catch {
+    getSelection().selectAllChildren(code); // the reader can copy what is selected
+    done = document.execCommand("copy");
+  }
+  const was = [...button.childNodes];
+  button.textContent = done ? "copied" : "selected";
+  setTimeout(() => button.replaceChildren(...was), 1500);
+});
+
+for (const drill of document.querySelectorAll("details.drill[open]")) draw(drill);
 reveal();
 
-document.addEventListener("click", (event) => {
+document.addEventListener("click", async (event) => {
   const link = event.target.closest("a[data-goto]");
   if (!link) return;
   event.preventDefault();
+  await draw(link.closest("details.drill"));
   const figure = link.closest("details.drill").querySelector("figure.timeline");
   figure.dispatchEvent(new CustomEvent("goto", { detail: Number(link.dataset.goto) }));
 });
@@ -27,6 +104,7 @@ document.addEventListener("click", (event) => {
 function timeline(figure) {
   const whole = { from: Number(figure.dataset.from), span: Number(figure.dataset.span) };
   const zero = Number(figure.dataset.zero); // the history's base on this axis
+  const base = Number(figure.dataset.base); // when that was, since 1970; 0 if it is unknown
   const picture = figure.querySelector(".picture");
   const axis = figure.querySelector(".axis .plot");
   const cursor = figure.querySelector(".cursor");
@@ -86,7 +164,8 @@ function timeline(figure) {
   const run = (ms) => "+" + ((ms - zero) / 1000).toFixed(3) + "s";
 
   function textAt(t, row, reach) {
-    const lines = [`${seconds(t)} after the notice (${run(t)})`];
+    const lines = [`${seconds(t)} after ${figure.dataset.origin} (${run(t)})`];
+    if (base) lines.push(new Date(base + t - zero).toISOString().slice(11, 23) + " UTC");
     const near = marks.filter((m) => Math.abs(m.at - t) <= reach && (!row || m.row === row));
     for (const m of near.slice(0, 6)) lines.push(`${seconds(m.at)}: ${m.text}${m.seq ? " #" + m.seq : ""}`);
     if (near.length > 6) lines.push(`and ${near.length - 6} more`);

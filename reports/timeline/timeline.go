@@ -17,8 +17,11 @@ import (
 // Timeline is one drill. All its times are since the history's base.
 type Timeline struct {
 	// Zero is the zero of the picture's axis: the first notice or message; the first
-	// step if there was none.
-	Zero time.Duration
+	// step if there was none. Origin is which of them.
+	Zero   time.Duration
+	Origin string
+	// Base is the time of day of the history's base; zero if the history does not have it.
+	Base time.Time
 	// From and To are the ends of what is shown: a moment before the first notice, and
 	// the time at which putting the cluster back began.
 	From, To time.Duration
@@ -112,7 +115,7 @@ func New(r verdict.Result) *Timeline {
 		return nil
 	}
 	d := newPicture(r)
-	t := &Timeline{Zero: d.zero, From: d.from, To: d.to, Streams: d.streams(), Waterfalls: d.waterfalls()}
+	t := &Timeline{Zero: d.zero, Origin: d.origin, Base: d.History.Meta.Base, From: d.from, To: d.to, Streams: d.streams(), Waterfalls: d.waterfalls()}
 	for _, lane := range []Lane{
 		{Name: Notices, Rows: d.notices()},
 		{Name: Handler, Rows: d.handler()},
@@ -144,15 +147,16 @@ type picture struct {
 	*story.Story
 	result         verdict.Result
 	zero, from, to time.Duration
+	origin         string
 	dns            map[string]bool // pods that are or were endpoints of kube-dns
 }
 
 func newPicture(r verdict.Result) picture {
-	p := picture{Story: r.Story, result: r, dns: map[string]bool{}}
+	p := picture{Story: r.Story, result: r, dns: map[string]bool{}, origin: "the first step"}
 	started, ok := p.Started()
 	switch {
 	case ok:
-		p.zero = started
+		p.zero, p.origin = started, p.originAt(started)
 	case p.Begun <= p.Last:
 		p.zero = p.Begun
 	}
@@ -164,6 +168,21 @@ func newPicture(r verdict.Result) picture {
 		}
 	}
 	return p
+}
+
+// originAt names what a drill began with.
+func (d picture) originAt(started time.Duration) string {
+	switch first, _ := d.First(func(e history.Event) bool {
+		return e.At == started && (e.Kind == history.NoticePut || e.Kind == history.MessagePut)
+	}); {
+	case d.Scenario.Observe != nil:
+		return "the observation began"
+	case first.Kind == history.NoticePut:
+		return "the first notice"
+	case first.Kind == history.MessagePut:
+		return "the first message"
+	}
+	return "the first step"
 }
 
 // endpointChanges are the events about the endpoints of a service; an empty one is kube-dns.
