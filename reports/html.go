@@ -69,7 +69,7 @@ func packed(tmpl *template.Template, name string, data any) (string, error) {
 	if err := errors.Join(tmpl.ExecuteTemplate(z, name, data), z.Close()); err != nil {
 		return "", err
 	}
-	return base64.StdEncoding.EncodeToString(b.Bytes()), nil
+	return base64.URLEncoding.EncodeToString(b.Bytes()), nil // without +, which would be escaped
 }
 
 // link is the address of a part of the page.
@@ -119,11 +119,8 @@ type page struct {
 
 type fact struct{ Name, Value string }
 
-// choice is an outcome by which drills can be selected, and how many have it.
-type choice struct {
-	Outcome verdict.Outcome
-	Drills  int
-}
+// choice is an outcome or a state by which drills can be selected, and how many have it.
+type choice struct{ Value, Sign, Text string }
 
 // matrixRow is a profile with a cell for each of its scenarios.
 type matrixRow struct {
@@ -177,7 +174,7 @@ func (r *Report) page() (*page, error) {
 		n int
 	}{{verdict.Fail, r.Summary.Failed}, {verdict.Unknown, r.Summary.Unknown}, {verdict.Pass, r.Summary.Passed}, {verdict.Skipped, r.Summary.Skipped}} {
 		if o.n > 0 {
-			p.Choices = append(p.Choices, choice{o.Outcome, o.n})
+			p.Choices = append(p.Choices, choice{word(o.Outcome), sign(o.Outcome), fmt.Sprintf("%d %s", o.n, o.Outcome)})
 		}
 	}
 	if r.observation() {
@@ -197,6 +194,15 @@ func (r *Report) page() (*page, error) {
 	}
 	open(p.Drills)
 	return p, nil
+}
+
+// ProfileNames are those of the drills.
+func (p *page) ProfileNames() []string {
+	names := make([]string, len(p.Profiles))
+	for i, c := range p.Profiles {
+		names[i] = c.Profile
+	}
+	return names
 }
 
 // openMax is how many drills are open at first: each takes a moment to draw.

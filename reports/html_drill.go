@@ -40,6 +40,7 @@ type drillPart struct {
 	// Command plays the drill again, Rejudge judges its history again.
 	Command, Rejudge string
 	Timeline         *timelinePart
+	Sequence         *sequencePart // nil if nothing is on record
 }
 
 // finding is a verdict, with the records that show it if it is no pass.
@@ -89,7 +90,7 @@ func (r *Report) drillPart(e Entry) drillPart {
 	}
 	d.Brief = brief(e)
 	if e.timeline != nil {
-		d.Timeline = newTimelinePart(e)
+		d.Timeline, d.Sequence = newTimelinePart(e), newSequencePart(e)
 	}
 	return d
 }

@@ -13,6 +13,7 @@ func newCompareCommand() *cobra.Command {
 	var asJSON, same bool
 	var against []string
 	var atLeast int
+	var page string
 	cmd := &cobra.Command{
 		Use:   "compare REPORT...",
 		Short: "Compare the reports of several runs, or one report with earlier nights",
@@ -35,16 +36,37 @@ func newCompareCommand() *cobra.Command {
 				if err != nil {
 					return exitError{exitUsage, fmt.Errorf("--against: %w", err)}
 				}
-				return printDrift(cmd, reports.FindDrift(loaded[0], earlier, atLeast), asJSON)
+				drift := reports.FindDrift(loaded[0], earlier, atLeast)
+				if err := writePage(cmd, page, func() error { return drift.WritePage(page, loaded[0], earlier) }); err != nil {
+					return err
+				}
+				return printDrift(cmd, drift, asJSON)
 			}
-			return printMatrix(cmd, reports.Compare(loaded), asJSON, same)
+			matrix := reports.Compare(loaded)
+			if err := writePage(cmd, page, func() error { return matrix.WritePage(page, loaded) }); err != nil {
+				return err
+			}
+			return printMatrix(cmd, matrix, asJSON, same)
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	cmd.Flags().BoolVar(&same, "same", false, "exit with code 1 unless each scenario has the same outcome in every report")
 	cmd.Flags().StringArrayVar(&against, "against", nil, "`folder` of earlier runs, or one of their reports; repeatable")
+	cmd.Flags().StringVar(&page, "html", "", "also write a page into this `file`: the reports side by side, or, with --against, the last nights as a row of marks for each scenario")
 	cmd.Flags().IntVar(&atLeast, "at-least", 20, "number of earlier figures required to evaluate one")
 	return cmd
+}
+
+// writePage writes the page, if one is wanted, and prints where it is.
+func writePage(cmd *cobra.Command, page string, write func() error) error {
+	if page == "" {
+		return nil
+	}
+	if err := write(); err != nil {
+		return exitError{exitUsage, fmt.Errorf("--html: %w", err)}
+	}
+	fmt.Fprintln(cmd.ErrOrStderr(), page)
+	return nil
 }
 
 func printMatrix(cmd *cobra.Command, m reports.Matrix, asJSON, same bool) error {

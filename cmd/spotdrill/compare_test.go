@@ -70,6 +70,29 @@ func edited(t *testing.T, dir, before, after string) string {
 	return file
 }
 
+// The page shows reports side by side, or nights as marks.
+func TestComparePage(t *testing.T) {
+	nights := t.TempDir()
+	edited(t, nights, "run: 20260102-150405", "run: night-1")
+	page := filepath.Join(t.TempDir(), "page.html")
+	for name, c := range map[string]struct {
+		args []string
+		code int
+		want string
+	}{
+		"two runs":       {[]string{savedReport, filepath.Join(nights, "report.yaml"), "--html", page}, 0, "1 of 4 scenarios do not have the same outcome in every report"},
+		"nights":         {[]string{savedReport, "--against", nights, "--at-least", "1", "--html", page}, 0, "in all of 2 nights"},
+		"no such folder": {[]string{savedReport, "--html", filepath.Join(page, "none", "page.html")}, exitUsage, ""},
+	} {
+		_ = os.Remove(page)
+		stdout, stderr, code := spotdrill(t, append([]string{"compare"}, c.args...)...)
+		text, err := os.ReadFile(page)
+		if code != c.code || c.want != "" && (err != nil || !strings.Contains(string(text), c.want) || !strings.Contains(stderr, page)) {
+			t.Errorf("%s: exit code %d, want %d, and %q in the page; %v\n%s%s", name, code, c.code, c.want, err, stdout, stderr)
+		}
+	}
+}
+
 // A handler is judged by what is known of it: what it breaks, it may go on to break.
 func TestCompareHoldsOutcomesToEachOther(t *testing.T) {
 	known := edited(t, t.TempDir(), "    outcome: unknown\n    verdicts", "    outcome: pass\n    verdicts")

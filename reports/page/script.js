@@ -12,7 +12,7 @@ function draw(drill) {
 }
 
 async function unpack(place) {
-  const packed = Uint8Array.from(atob(place.dataset.packed), (c) => c.charCodeAt(0));
+  const packed = Uint8Array.from(atob(place.dataset.packed.replaceAll("-", "+").replaceAll("_", "/")), (c) => c.charCodeAt(0));
   try {
     place.innerHTML = await new Response(new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
   } catch (e) {
@@ -31,7 +31,8 @@ async function reveal() {
   if (!drill) return;
   if (drill.hidden) show();
   drill.open = true;
-  await draw(drill);
+  // What is drawn above it later would move it.
+  await Promise.all([...document.querySelectorAll("details.drill[open]")].map(draw));
   const target = document.getElementById(id) || drill;
   for (let d = target.closest("details"); d; d = d.parentElement.closest("details")) d.open = true;
   for (const was of document.querySelectorAll(".pointed")) was.classList.remove("pointed");
@@ -42,7 +43,7 @@ addEventListener("hashchange", reveal);
 
 // find shows the drills that match, and hides the others.
 const find = document.querySelector("form.find");
-const drills = [...document.querySelectorAll("details.drill")];
+const drills = [...document.querySelectorAll("[data-outcome]")];
 const texts = new Map(); // in lower case, made when they are needed first
 function show(choice) {
   if (!find) return;
@@ -63,7 +64,7 @@ if (find) {
   find.addEventListener("submit", (e) => {
     e.preventDefault();
     const first = drills.find((d) => !d.hidden);
-    if (first) first.querySelector("summary").focus();
+    if (first) first.querySelector("summary, a")?.focus();
   });
   document.addEventListener("keydown", (e) => {
     if (e.key !== "/" || e.ctrlKey || e.metaKey || e.altKey || e.target.closest("input, select, textarea")) return;

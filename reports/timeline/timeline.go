@@ -29,6 +29,7 @@ type Timeline struct {
 	Streams  []AnswerRow
 	// Waterfalls holds one for each notice that names a node.
 	Waterfalls []Waterfall
+	Sequence   Sequence
 }
 
 // Lane groups the rows of one subject.
@@ -116,6 +117,7 @@ func New(r verdict.Result) *Timeline {
 	}
 	d := newPicture(r)
 	t := &Timeline{Zero: d.zero, Origin: d.origin, Base: d.History.Meta.Base, From: d.from, To: d.to, Streams: d.streams(), Waterfalls: d.waterfalls()}
+	t.Sequence = d.sequence(t.Streams)
 	for _, lane := range []Lane{
 		{Name: Notices, Rows: d.notices()},
 		{Name: Handler, Rows: d.handler()},
