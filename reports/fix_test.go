@@ -42,7 +42,7 @@ func TestTheFixIsInEveryReport(t *testing.T) {
 			if (fix == "") != (v.Outcome == verdict.Pass) {
 				t.Errorf("%s: the fix is %q", v.Check, fix)
 			}
-			for _, name := range []string{JUnitFile, MarkdownFile, "console"} {
+			for _, name := range []string{JUnitFile, MarkdownFile, HTMLFile, "console"} {
 				if !strings.Contains(all[name], fix) {
 					t.Errorf("%s does not have %q", name, fix)
 				}

@@ -191,7 +191,7 @@ func newCompareCell(r *Report, scenario, digest, folder string) compareCell {
 		c.Figure = f.String()
 	}
 	if c.Outcome != verdict.Pass {
-		c.Finding = reason(e, c.Outcome)
+		c.Finding = reason(e)
 	}
 	return c
 }

@@ -50,9 +50,6 @@ type finding struct {
 	Records []citation
 }
 
-// Fix is what to change.
-func (f finding) Fix() string { return f.Kind().Fix }
-
 type citation struct {
 	Seq    int
 	Line   string

@@ -427,8 +427,8 @@ func TestThePageShowsTheFix(t *testing.T) {
 	for name, e := range map[string]Entry{"fail": aFailedDrill().entry(t), "unknown": anUnknownDrill().entry(t)} {
 		page := html.UnescapeString(render(t, "", aRun(e)))
 		for _, v := range e.Verdicts {
-			if v.Outcome.Known() != verdict.Pass && !strings.Contains(page, "<dt>fix</dt><dd>"+v.Kind().Fix+"</dd>") {
-				t.Errorf("%s: %s: the fix is missing: %s", name, v.Check, v.Kind().Fix)
+			if v.Outcome.Known() != verdict.Pass && !strings.Contains(page, "<dt>fix</dt><dd>"+v.Fix()+"</dd>") {
+				t.Errorf("%s: %s: the fix is missing: %s", name, v.Check, v.Fix())
 			}
 		}
 		if !strings.Contains(page, "<b>Fix:</b>") {
