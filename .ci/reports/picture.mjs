@@ -9,9 +9,10 @@ const browser = await chromium.launch({
 try {
   const page = await browser.newPage({ viewport: { width: 1100, height: 900 }, colorScheme: "light" });
   await page.goto("file://" + report);
-  const picture = page.locator(`#drill-${drill} .picture`);
+  await page.evaluate((id) => (document.getElementById(id).open = true), drill);
+  await page.waitForFunction((id) => !document.getElementById(id).querySelector("[data-packed]"), drill);
+  const picture = page.locator(`[id="${drill}"] .picture`);
   if ((await picture.count()) !== 1) throw new Error(`${report} has no timeline of ${drill}`);
-  await page.evaluate((id) => (document.getElementById(id).open = true), `drill-${drill}`);
   await picture.screenshot({ path: file });
 } finally {
   await browser.close();

@@ -58,7 +58,7 @@ const maxCalls = 300
 // windowsShown is the most windows of each stream that stand in the sequence.
 const windowsShown = 5
 
-// sequence is made of the streams' windows and of the history's events.
+// sequence is made of the streams' windows and of the history's events, from the first notice on.
 func (d picture) sequence(streams []AnswerRow) Sequence {
 	var calls []Call
 	proxied := slices.ContainsFunc(d.Events, func(e history.Event) bool { return e.Kind == history.APICall })
@@ -67,7 +67,7 @@ func (d picture) sequence(streams []AnswerRow) Sequence {
 		if !ok {
 			continue
 		}
-		if c.Last = c.At; c.At >= d.from && c.At <= d.to {
+		if c.Last = c.At; c.At >= d.zero && c.At <= d.to { // before it, what there was at first is listed
 			c.Seq, c.Times = e.Seq, max(1, int(e.Numbers[history.Calls]))
 			calls = append(calls, c)
 		}
