@@ -5,7 +5,9 @@ package scenarios
 import (
 	"crypto/sha256"
 	"fmt"
+	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spotdrill/spotdrill/framework/coredns"
@@ -97,6 +99,31 @@ type Scenario struct {
 	File string `yaml:"-"`
 	Text []byte `yaml:"-"`
 }
+
+// Arranged is what the drill finds when it begins: CoreDNS with its defaults and, as the scenario's
+// file has them, what differs from those, the workload and the deadline. It is empty if the scenario was not
+// read from a file, or is one of another cluster.
+func (s Scenario) Arranged() string {
+	var out strings.Builder
+	if s.Observe != nil || len(s.Text) == 0 {
+		return ""
+	}
+	fmt.Fprintf(&out, "  # CoreDNS: %s\n", s.CoreDNS)
+	within := false
+	for line := range strings.Lines(string(s.Text)) {
+		if first := line[0]; first != ' ' && first != '#' && first != '\n' {
+			field, _, _ := strings.Cut(line, ":")
+			within = slices.Contains([]string{"coredns", "workload", "deadline"}, field)
+		}
+		if text := strings.TrimRight(comment.ReplaceAllString(line, ""), " \n"); within && text != "" {
+			out.WriteString("  " + text + "\n")
+		}
+	}
+	return out.String()
+}
+
+// comment is one at the end of a line of YAML.
+var comment = regexp.MustCompile(`(^|\s)#.*`)
 
 // Digest identifies the scenario's text, comments included. It is empty if the scenario
 // was not read from a file.

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/session"
 	"github.com/spotdrill/spotdrill/framework/verdict"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
@@ -81,11 +82,12 @@ type explanation struct {
 	Profile  string      `json:"profile"`
 	Why      string      `json:"why"`
 	Source   string      `json:"source"`
-	Feature  string      `json:"feature,omitempty"` // what a handler must claim
-	Setting  string      `json:"setting,omitempty"` // for what its description must have settings
+	Feature  string      `json:"feature,omitempty"`  // what a handler must claim
+	Setting  string      `json:"setting,omitempty"`  // for what its description must have settings
+	Arranged string      `json:"arranged,omitempty"` // the settings of the drill, as its file has them
 	Steps    []string    `json:"steps"`
 	Checks   []explained `json:"checks"`
-	PlayedBy string      `json:"playedBy"` // the command
+	PlayedBy string      `json:"playedBy"` // a command that plays it
 }
 
 // explained is one check of a clause, with how to fix a failure.
@@ -104,11 +106,19 @@ func newExplainCommand() *cobra.Command {
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeScenarios,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			chosen, err := verdict.Scenarios().Select(scenarios.Fast, args)
+			choose := func() ([]scenarios.Scenario, error) { return verdict.Scenarios().Select(scenarios.Fast, args) }
+			if scenarios.IsLive(args[0]) {
+				choose = verdict.Scenarios().Live
+			}
+			chosen, err := choose()
 			if err != nil {
 				return exitError{exitUsage, err}
 			}
-			e := explain(chosen[0], args[0])
+			chosen = slices.DeleteFunc(chosen, func(s scenarios.Scenario) bool { return scenarios.IsLive(args[0]) && s.Name != args[0] })
+			e, err := explain(chosen[0], args[0])
+			if err != nil {
+				return err
+			}
 			return show(cmd, asJSON, e, e.WriteText)
 		},
 	}
@@ -116,10 +126,14 @@ func newExplainCommand() *cobra.Command {
 	return cmd
 }
 
-func explain(s scenarios.Scenario, called string) explanation {
+func explain(s scenarios.Scenario, called string) (explanation, error) {
+	command, err := playedBy(s, called)
+	if err != nil {
+		return explanation{}, err
+	}
 	e := explanation{
 		Clause: s.Name, Title: s.Title, Profile: s.Profile, Why: strings.Join(strings.Fields(s.Description), " "),
-		Source: s.Source, Feature: s.Feature, Setting: s.Setting, PlayedBy: "spotdrill run " + called,
+		Source: s.Source, Feature: s.Feature, Setting: s.Setting, Arranged: s.Arranged(), PlayedBy: command,
 	}
 	for _, step := range s.Steps {
 		e.Steps = append(e.Steps, step.String())
@@ -129,7 +143,31 @@ func explain(s scenarios.Scenario, called string) explanation {
 		kind, _ := verdict.KindOf(v.ID) // its own, not that of the premise which an empty history lacks
 		e.Checks = append(e.Checks, explained{string(v.ID), v.Check, v.Want, kind.FixOf(v.ID)})
 	}
-	return e
+	return e, nil
+}
+
+// playedBy is a command that plays the scenario and does not skip it.
+func playedBy(s scenarios.Scenario, called string) (string, error) {
+	if s.Observe != nil {
+		return "spotdrill live --context CONTEXT " + called, nil
+	}
+	handlers, err := session.PlayedWith(s)
+	if err != nil {
+		return "", err
+	}
+	command := "spotdrill run"
+	if len(handlers) == 0 {
+		command += " --handler ./my-handler/handler.yaml"
+	}
+	for _, name := range handlers {
+		if len(handlers) > 1 || name != "builtin" {
+			command += " --handler " + name
+		}
+	}
+	if !slices.Contains(s.Sets, scenarios.Fast) {
+		command += " --set " + string(s.Sets[0])
+	}
+	return command + " " + called, nil
 }
 
 //go:embed explain.txt

@@ -24,7 +24,11 @@ func TestExplainHasTheFixOfEachCheck(t *testing.T) {
 		"recordingComplete": "cut short", "restored": "put back", "prober": "on time", "control": "too busy", "baseline": "before the first notice",
 	}
 	for _, s := range append(all, live...) {
-		checks := explain(s, s.Name).Checks
+		explained, err := explain(s, s.Name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		checks := explained.Checks
 		if len(checks) == 0 {
 			t.Errorf("%s: no checks", s.Name)
 		}
@@ -35,6 +39,48 @@ func TestExplainHasTheFixOfEachCheck(t *testing.T) {
 			}
 			if word := words[c.ID]; !strings.Contains(c.Fix, word) {
 				t.Errorf("%s: the fix of %s is %q: want %q in it", s.Name, c.ID, c.Fix, word)
+			}
+		}
+	}
+}
+
+// The command that explain prints plays the drill: a handler that skips it shows nothing.
+func TestExplainPrintsACommandThatPlays(t *testing.T) {
+	for name, want := range map[string]string{
+		"spot-notice-drains-node":         "spotdrill run spot-notice-drains-node",
+		"coredns-lost-without-queue":      "",
+		"half-an-hour-of-foreign-notices": "spotdrill run --set soak half-an-hour-of-foreign-notices",
+	} {
+		out, stderr, code := spotdrill(t, "explain", name)
+		if code != 0 || !strings.Contains(out, want) {
+			t.Errorf("%s: exit code %d, want %q in %s%s", name, code, want, out, stderr)
+		}
+	}
+	all, err := verdict.Scenarios().Catalogue()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range all {
+		command, err := playedBy(s, s.Name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(command, "my-handler") {
+			t.Errorf("%s: no handler of ours plays it", s.Name)
+		}
+	}
+}
+
+// What the drill sets is part of the explanation.
+func TestExplainShowsTheSettings(t *testing.T) {
+	for name, wants := range map[string][]string{
+		"coredns-drained-lameduck-5s":             {"what is arranged:", "CoreDNS: lameduck 5s", "coredns:", "deadline:"},
+		"budget-that-blocks-for-ever-is-reported": {"workload:", "budgets:"},
+	} {
+		out, stderr, _ := spotdrill(t, "explain", name)
+		for _, want := range wants {
+			if !strings.Contains(out, want) {
+				t.Errorf("%s: want %q in %s%s", name, want, out, stderr)
 			}
 		}
 	}

@@ -133,10 +133,11 @@ func choices[T ~string](cmd *cobra.Command, into *[]T, name, use string, allowed
 	list := "; allowed: " + strings.Join(words, ", ")
 	cmd.Flags().Func(name, use+list, func(text string) error {
 		for word := range strings.SplitSeq(text, ",") {
-			if !slices.Contains(words, word) {
+			i := slices.IndexFunc(words, func(known string) bool { return strings.EqualFold(known, word) })
+			if i < 0 {
 				return fmt.Errorf("%q is not known%s", word, list)
 			}
-			*into = append(*into, T(word))
+			*into = append(*into, allowed[i])
 		}
 		return nil
 	})

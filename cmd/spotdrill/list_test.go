@@ -41,7 +41,7 @@ func TestListCommand(t *testing.T) {
 func TestListCommandErrors(t *testing.T) {
 	for want, args := range map[string][]string{
 		`unknown set "slow"; allowed: fast, full`: {"--set", "slow"},
-		`"spot" is not known; allowed: `:          {"--profile", "spot"},
+		`"sport" is not known; allowed: `:         {"--profile", "sport"},
 		`unknown command "more" for "list"`:       {"more"},
 	} {
 		cmd := newListCommand()

@@ -105,7 +105,10 @@ func newRoot() *cobra.Command {
 	}
 	root.AddCommand(newVersionCommand())
 	root.SilenceErrors, root.SilenceUsage = true, true
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return exitError{exitUsage, err} })
+	root.SetFlagErrorFunc(flagError)
+	root.Version = moduleVersion()
+	root.SetHelpCommand(helpCommand())
+	root.SetUsageTemplate(wrapped(root.UsageTemplate()))
 	describe(root)
 	root.InitDefaultCompletionCmd()
 	usageErrors(root)
@@ -147,21 +150,6 @@ func group(use, short string, commands ...*cobra.Command) *cobra.Command {
 	}
 	cmd.AddCommand(commands...)
 	return cmd
-}
-
-// usageErrors makes wrong arguments of a command and its subcommands a usage error.
-func usageErrors(cmd *cobra.Command) {
-	if check := cmd.Args; check != nil {
-		cmd.Args = func(cmd *cobra.Command, args []string) error {
-			if err := check(cmd, args); err != nil {
-				return usage("%w; see %s --help", err, cmd.CommandPath())
-			}
-			return nil
-		}
-	}
-	for _, sub := range cmd.Commands() {
-		usageErrors(sub)
-	}
 }
 
 // stderrLine writes a line for the user; standard output is for data.

@@ -29,37 +29,73 @@ func spotdrill(t *testing.T, args ...string) (stdout, stderr string, code int) {
 
 func TestWrongUsageIs64AndPrintsNoData(t *testing.T) {
 	for want, args := range map[string][]string{
-		`unknown command "paly" for "spotdrill"`:                 {"paly"},
-		`did you mean "list"?`:                                   {"lits"},
-		`unknown command "chek" for "spotdrill report"`:          {"report", "chek"},
-		`--json requires --dry-run`:                              {"run", "--json"},
-		`unknown flag: --sett`:                                   {"run", "--sett", "fast"},
-		`invalid argument "soon" for "--for"`:                    {"probe", "--for", "soon"},
-		`accepts 1 arg(s), received 0; see spotdrill judge`:      {"judge"},
-		`accepts 1 arg(s), received 2; see spotdrill explain`:    {"explain", "a", "b"},
-		`unknown command "now" for "spotdrill up"`:               {"up", "now"},
-		`requires at least 1 arg(s), only received 0`:            {"compare"},
-		`no handler is named "bultin"`:                           {"run", "--handler", "bultin", "--dry-run"},
-		`unknown scenario "spot-notice"`:                         {"run", "spot-notice", "--dry-run"},
-		`unknown set "slow"`:                                     {"run", "--set", "slow", "--dry-run"},
-		`"SPORT" is not known; allowed: STATE-CHANGE`:            {"run", "--profile", "SPORT", "--dry-run"},
-		`pattern "[": syntax error in pattern`:                   {"run", "--only", "[", "--dry-run"},
-		`nothing to play: no scenario of set fast matches`:       {"run", "--only", "no-such-*", "--dry-run"},
-		`--proxy-mode is "eBPF"; allowed: iptables`:              {"up", "--proxy-mode", "eBPF"},
-		`--repeat is 0: want at least 1`:                         {"run", "--repeat", "0"},
-		`there is no earlier run in none`:                        {"run", "--rerun-failed", "--out", "none"},
-		`unknown scenario "none"`:                                {"explain", "none"},
-		`invalid argument "spot" for "spotdrill send"`:           {"send", "spot"},
-		`--instance is missing`:                                  {"send", "state-change"},
-		`no destination: give either --queue-url or --event-bus`: {"send", "state-change", "--instance", "i-0123456789abcdef0"},
-		`--instance is "worker-1": want an instance id`:          {"send", "state-change", "--instance", "worker-1", "--dry-run"},
-		`--detail is "stopping": want field=value`:               {"send", "state-change", "--instance", "i-0123456789abcdef0", "--detail", "stopping", "--dry-run"},
+		`unknown command "paly" for "spotdrill"`:                           {"paly"},
+		`did you mean "list"?`:                                             {"lits"},
+		`unknown command "chek" for "spotdrill report"`:                    {"report", "chek"},
+		`--json requires --dry-run`:                                        {"run", "--json"},
+		`unknown flag: --sett`:                                             {"run", "--sett", "fast"},
+		`accepts 1 arg(s), received 0; it is used as: spotdrill judge DIR`: {"judge"},
+		`accepts 1 arg(s), received 2; it is used as: spotdrill explain`:   {"explain", "a", "b"},
+		`unknown flag: --hanlder; did you mean "--handler"?`:               {"run", "--hanlder", "nth"},
+		`unknown flag: --instnace; did you mean "--instance"?`:             {"send", "state-change", "--instnace", "i-1"},
+		`--repeat is "five": want a whole number`:                          {"run", "--repeat", "five"},
+		`--for is "60": want a time with its unit`:                         {"probe", "--for", "60"},
+		`did you mean "spot-interruption"?`:                                {"send", "spot-interuption"},
+		`unknown command "nosuch" for "spotdrill"`:                         {"help", "nosuch"},
+		`unknown command "htm" for "spotdrill report"`:                     {"help", "report", "htm"},
+		`--journal: stat /nope: no such file or directory`:                 {"restore", "--journal", "/nope"},
+		`is a scenario, not a handler: spotdrill run`:                      {"run", "--handler", "../../scenarios/catalogue/spot/spot-notice-drains-node.yaml", "--dry-run"},
+		`is a handler, not a scenario: spotdrill run --handler`:            {"run", "../../framework/handler/descriptions/nth/handler.yaml", "--dry-run"},
+		`unknown command "now" for "spotdrill up"`:                         {"up", "now"},
+		`requires at least 1 arg(s), only received 0`:                      {"compare"},
+		`no handler is named "bultin"`:                                     {"run", "--handler", "bultin", "--dry-run"},
+		`unknown scenario "spot-notice"`:                                   {"run", "spot-notice", "--dry-run"},
+		`unknown set "slow"`:                                               {"run", "--set", "slow", "--dry-run"},
+		`"SPORT" is not known; allowed: STATE-CHANGE`:                      {"run", "--profile", "SPORT", "--dry-run"},
+		`pattern "[": syntax error in pattern`:                             {"run", "--only", "[", "--dry-run"},
+		`nothing to play: no scenario of set fast matches`:                 {"run", "--only", "no-such-*", "--dry-run"},
+		`--proxy-mode is "eBPF"; allowed: iptables`:                        {"up", "--proxy-mode", "eBPF"},
+		`--repeat is 0: want at least 1`:                                   {"run", "--repeat", "0"},
+		`there is no earlier run in none`:                                  {"run", "--rerun-failed", "--out", "none"},
+		`unknown scenario "none"`:                                          {"explain", "none"},
+		`"spot" is none of spot-interruption`:                              {"send", "spot"},
+		`--instance is missing`:                                            {"send", "state-change"},
+		`no destination: give either --queue-url or --event-bus`:           {"send", "state-change", "--instance", "i-0123456789abcdef0"},
+		`--instance is "worker-1": want an instance id`:                    {"send", "state-change", "--instance", "worker-1", "--dry-run"},
+		`--detail is "stopping": want field=value`:                         {"send", "state-change", "--instance", "i-0123456789abcdef0", "--detail", "stopping", "--dry-run"},
 	} {
 		stdout, stderr, code := spotdrill(t, args...)
 		if code != exitUsage || !strings.Contains(stderr, want) || stdout != "" {
 			t.Errorf("%v: exit code %d, want %q; reported %q and printed %q", args, code, want, stderr, stdout)
 		}
 	}
+}
+
+func TestWhatIsNearTheUsualCommandLineIsUnderstood(t *testing.T) {
+	for want, args := range map[string][]string{
+		"spotdrill version":       {"--version"},
+		"coredns-drained":         {"list", "--profile", "dns"},
+		"spotdrill live":          {"explain", "coredns-evicted"},
+		"spot-notice-drains-node": {"run", "--handler", "../../framework/handler/descriptions/nth", "--dry-run"},
+		"spotdrill judge DIR":     {"help", "judge"},
+	} {
+		if stdout, stderr, code := spotdrill(t, args...); code != 0 || !strings.Contains(stdout, want) {
+			t.Errorf("%v: exit code %d, want %q; reported %q and printed %q", args, code, want, stderr, stdout)
+		}
+	}
+}
+
+// A help that is wider than a terminal cannot be read.
+func TestHelpFitsOnATerminal(t *testing.T) {
+	walk(newRoot(), func(cmd *cobra.Command) {
+		stdout, _, _ := spotdrill(t, append(strings.Fields(cmd.CommandPath())[1:], "--help")...)
+		_, stdout, _ = strings.Cut(stdout, "\nFlags:\n")
+		for line := range strings.Lines(stdout) {
+			if len([]rune(line)) > helpWidth+1 {
+				t.Errorf("%s: %d columns: %s", cmd.CommandPath(), len([]rune(line)), line)
+			}
+		}
+	})
 }
 
 // What broke with no code of its own is the harness's.

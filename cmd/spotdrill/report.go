@@ -4,9 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 
 	"github.com/spf13/cobra"
 
+	"github.com/spotdrill/spotdrill/framework/verdict"
 	"github.com/spotdrill/spotdrill/reports"
 )
 
@@ -28,7 +30,10 @@ func newJudgeCommand() *cobra.Command {
 				return judged(report.Summary)
 			}
 			console := reports.NewConsole(cmd.OutOrStdout(), len(report.Results))
-			for _, e := range report.Results {
+			// What did not pass is last, where it does not scroll off.
+			results := slices.Clone(report.Results)
+			slices.SortStableFunc(results, func(a, b reports.Entry) int { return notPassed(a) - notPassed(b) })
+			for _, e := range results {
 				console.Verdicts(e)
 			}
 			console.Windows(report.Results)
@@ -44,6 +49,14 @@ func newJudgeCommand() *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the report as JSON, and write no page")
 	return cmd
+}
+
+// notPassed is 1 for a drill that failed or is unknown, else 0.
+func notPassed(e reports.Entry) int {
+	if e.Outcome == verdict.Fail || e.Outcome == verdict.Unknown {
+		return 1
+	}
+	return 0
 }
 
 func newReportCommand() *cobra.Command {

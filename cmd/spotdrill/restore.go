@@ -27,6 +27,11 @@ func newRestoreCommand() *cobra.Command {
 		Short: "Put back what a drill of your own cluster has changed, after a crash",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if journal != "" {
+				if _, err := os.Stat(journal); err != nil {
+					return usage("--journal: %w", err)
+				}
+			}
 			pending, err := consent.Pending(journal)
 			errs := []error{err}
 			if access != (clusterAccess{}) {

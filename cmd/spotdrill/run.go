@@ -130,12 +130,12 @@ func newRunCommand() *cobra.Command {
 }
 
 // flagOfLive is the error for a flag that only spotdrill live has; it shows that command.
-func flagOfLive(_ *cobra.Command, err error) error {
+func flagOfLive(cmd *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	if errors.As(err, &unknown) && newLiveCommand().Flags().Lookup(unknown.GetSpecifiedName()) != nil {
-		err = fmt.Errorf("%w; spotdrill live drills your own cluster: spotdrill live [DRILL...] --context CONTEXT; see spotdrill live --help", err)
+		return usage("%w; spotdrill live drills your own cluster: spotdrill live [DRILL...] --context CONTEXT; see spotdrill live --help", err)
 	}
-	return exitError{exitUsage, err}
+	return flagError(cmd, err)
 }
 
 // options are those of a session.

@@ -50,8 +50,8 @@ func LoadPair(namesOrPaths []string) (under Description, other *Description, err
 }
 
 // Load reads the description of a handler and its manifests: by name for a handler
-// that comes with the product, else by the path of its file. Errors read
-// "FILE:LINE: what is wrong".
+// that comes with the product, else by the path of its file or of the folder with a handler.yaml. Errors
+// read "FILE:LINE: what is wrong".
 func Load(nameOrPath string) (Description, error) {
 	if slices.Contains(Names(), nameOrPath) {
 		return read(descriptions, embedded(nameOrPath), embedded(nameOrPath))
@@ -59,6 +59,9 @@ func Load(nameOrPath string) (Description, error) {
 	if !strings.ContainsAny(nameOrPath, `/\.`) {
 		return Description{}, fmt.Errorf("no handler is named %q; known: %s, or the path of a description such as ./my-handler/handler.yaml",
 			nameOrPath, strings.Join(Names(), ", "))
+	}
+	if info, err := os.Stat(nameOrPath); err == nil && info.IsDir() {
+		nameOrPath = filepath.Join(nameOrPath, "handler.yaml")
 	}
 	return read(os.DirFS(filepath.Dir(nameOrPath)), filepath.Base(nameOrPath), nameOrPath)
 }
@@ -70,6 +73,9 @@ func read(files fs.FS, name, shown string) (Description, error) {
 	data, err := readFile(files, name, shown)
 	if err != nil {
 		return Description{}, fmt.Errorf("read the handler's description: %w", err)
+	}
+	if strict.KindOf(data) == "Scenario" {
+		return Description{}, fmt.Errorf("%s is a scenario, not a handler: spotdrill run %[1]s plays it", shown)
 	}
 	d := Description{File: shown, text: data}
 	if err := strict.Decode(shown, data, &d); err != nil {

@@ -23,7 +23,7 @@ const features = "spot, state-change, scheduled-change, scheduled-change-at-once
 // with it, word by word, after the name of the file.
 var invalid = map[string][]string{
 	"invalid-api-version":               {`:1: apiVersion: "spotdrill.dev/v2" is not known; allowed: spotdrill.dev/v1alpha1`},
-	"invalid-kind":                      {`:2: kind: "Scenario" is not known; allowed: HandlerUnderTest`},
+	"invalid-kind":                      {`testdata/invalid-kind.yaml is a scenario, not a handler: spotdrill run testdata/invalid-kind.yaml plays it`},
 	"invalid-name":                      {`:3: name: "My Handler" is not a DNS label: up to 63 of a-z, 0-9 and -`},
 	"invalid-field":                     {`:8: unknown field "mark" in the document; allowed: apiVersion, commitPoint, configurations, deletesNode, deviations, electsLeader, features, image, keeps, kind, launches, manifests, marks, name, noWatch, reads, ready, settings, sqsActions, url, version, workers`},
 	"invalid-field-in-marks":            {`:8: unknown field "cordon" in marks; allowed: event, reporter, taint, unschedulable`},
@@ -65,7 +65,7 @@ var invalid = map[string][]string{
 	"invalid-yaml-in-manifest":    {`testdata/manifests/not-yaml.yaml:5: decode the document: error converting YAML to JSON: yaml: line 1: did not find expected ',' or ']'`},
 	"invalid-object-without-name": {`testdata/manifests/without-name.yaml:1: the document needs apiVersion, kind and metadata.name`},
 	"invalid-several": {
-		`:2: kind: "Scenario" is not known; allowed: HandlerUnderTest`,
+		`:2: kind: "Handler" is not known; allowed: HandlerUnderTest`,
 		`:9: features[0]: "spots" is not known; allowed: ` + features,
 	},
 	"invalid-empty": {`:1: the file is empty`},

@@ -111,3 +111,27 @@ func (s *Session) notWithOther(scenario scenarios.Scenario) string {
 	}
 	return s.without[other.Name]
 }
+
+// PlayedWith names the handler of spotdrill's own that plays a scenario of its cluster, or the two for a
+// drill of two; none if each of them skips it.
+func PlayedWith(scenario scenarios.Scenario) (handlers []string, err error) {
+	for _, name := range handler.Names() {
+		s := Session{}
+		if s.Handler, err = handler.Load(name); err != nil {
+			return nil, err
+		}
+		if err := s.loadOthers([]scenarios.Scenario{scenario}); err != nil {
+			return nil, err
+		}
+		if other := s.other(scenario); other != nil {
+			s.Other = other
+			handlers = []string{name, other.Name}
+		} else {
+			handlers = []string{name}
+		}
+		if s.NotApplicable(scenario) == "" {
+			return handlers, nil
+		}
+	}
+	return nil, nil
+}
