@@ -57,7 +57,7 @@ func newAddonDiffCommand() *cobra.Command {
 	o.flags(flags)
 	flags.StringVar(&o.manager, "manager", addon.Manager, "the add-on's field `manager`")
 	flags.StringArrayVar(&o.schemas, "schema", nil, "`file` with the JSON schema of the configuration values: first of the present version, then of the next one")
-	flags.StringVar(&o.values, "values", "", "`file` with your configuration values as JSON")
+	flags.StringVar(&o.values, "values", "", "`file` with your configuration values: JSON, YAML, or the answer of aws eks describe-addon")
 	flags.BoolVar(&o.json, "json", false, "print JSON")
 	return cmd
 }
@@ -208,7 +208,7 @@ func (d schemaDiff) String() string {
 func (d schemaDiff) verdict() error {
 	former := 0
 	for _, c := range d.Changes {
-		if c.Was != "" {
+		if c.AtRisk() {
 			former++
 		}
 	}

@@ -22,6 +22,8 @@ func TestAddonDiffOfSchemas(t *testing.T) {
 	wider := file("wider.json", `{"additionalProperties": false, "properties": {"a": {"type": "string"}, "old": {"type": "string"}, "b": {"type": "boolean"}}}`)
 	values := file("values.json", `{"old": "x"}`)
 	manifest := file("manifest.yaml", "a: [")
+	mine := file("mine.yaml", "old: x # mine\n")
+	answer := file("describe-addon.json", `{"addon": {"addonName": "a", "configurationValues": "{\"old\": \"x\"}"}}`)
 	for name, c := range map[string]struct {
 		args []string
 		code int
@@ -31,6 +33,8 @@ func TestAddonDiffOfSchemas(t *testing.T) {
 		"a value more":              {[]string{"--schema", former, "--schema", wider}, 0, ".b: new: boolean\n"},
 		"the same":                  {[]string{"--schema", former, "--schema", former}, 0, "both versions accept the same values\n"},
 		"values that are refused":   {[]string{"--schema", former, "--schema", next, "--values", values}, exitFailed, "your values are refused: the values: additional properties 'old' not allowed\n"},
+		"values as YAML":            {[]string{"--schema", former, "--schema", next, "--values", mine}, exitFailed, "your values are refused: the values: additional properties 'old' not allowed\n"},
+		"values as EKS has them":    {[]string{"--schema", former, "--schema", next, "--values", answer}, exitFailed, "your values are refused: the values: additional properties 'old' not allowed\n"},
 		"as JSON":                   {[]string{"--schema", former, "--schema", wider, "--json"}, 0, `"field": ".b"`},
 		"nothing":                   {nil, exitUsage, "--manifest is missing"},
 		"one schema":                {[]string{"--schema", former}, exitUsage, "given 1 times"},

@@ -83,11 +83,11 @@ func newRecommendCommand() *cobra.Command {
 	dns.flags(flags)
 	flags.Lookup("kubeconfig").Usage += ", or with --drill that of spotdrill's cluster"
 	flags.StringVar(&dns.namespace, "namespace", "kube-system", "`namespace` of CoreDNS")
-	flags.StringVar(&dns.name, "deployment", "coredns", "`name` of CoreDNS's Deployment")
+	flags.StringVar(&dns.name, "deployment", "", "`name` of CoreDNS's Deployment or DaemonSet; the default is the one that the Service of the cluster's DNS selects")
 	flags.BoolVar(&asJSON, "json", false, "print one JSON object")
 	flags.BoolVar(&inAWS, "aws", false, "also look up Karpenter's interruption queue and its rules, with your AWS credentials (read-only)")
 	flags.BoolVar(&tryNextPod, "try-next-pod", false, "also start one pod with CoreDNS's image and Corefile, which gets no query, and delete it: does the next pod start?")
-	flags.StringVar(&addOnValues, "add-on-values", "", "also check a `file` with the configuration values of the EKS add-on coredns, JSON or YAML")
+	flags.StringVar(&addOnValues, "add-on-values", "", "also check a `file` with the configuration values of the EKS add-on coredns: JSON, YAML, or the answer of aws eks describe-addon")
 	drills.flags(flags)
 	return cmd
 }
@@ -135,9 +135,9 @@ func printAdvice(cmd *cobra.Command, a recommend.Advice, asJSON bool) error {
 	}
 	switch broken, unknown := a.Broken(); {
 	case broken > 0:
-		return exitError{exitFailed, fmt.Errorf("%d rules are violated by %s", broken, a.Deployment)}
+		return exitError{exitFailed, fmt.Errorf("%d rules are violated by %s", broken, a.Name())}
 	case unknown > 0:
-		return exitError{exitUnknown, fmt.Errorf("%d rules could not be evaluated for %s", unknown, a.Deployment)}
+		return exitError{exitUnknown, fmt.Errorf("%d rules could not be evaluated for %s", unknown, a.Name())}
 	}
 	return nil
 }

@@ -51,13 +51,15 @@ func foreign(t *testing.T, lameduck string) string {
 	selector := &metav1.LabelSelector{MatchLabels: map[string]string{"k8s-app": "kube-dns"}}
 	probe := &corev1.Probe{PeriodSeconds: 1, FailureThreshold: 3, ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/ready", Port: intstr.FromInt32(8181)}}}
 	objects := map[string]any{
-		"/apis/apps/v1/namespaces/kube-system/deployments/coredns": appsv1.Deployment{ObjectMeta: named("coredns"), Spec: appsv1.DeploymentSpec{
+		"/apis/apps/v1/namespaces/kube-system/daemonsets": appsv1.DaemonSetList{},
+		"/api/v1/namespaces/kube-system/services":         corev1.ServiceList{Items: []corev1.Service{{ObjectMeta: named("kube-dns"), Spec: corev1.ServiceSpec{Selector: selector.MatchLabels}}}},
+		"/apis/apps/v1/namespaces/kube-system/deployments": appsv1.DeploymentList{Items: []appsv1.Deployment{{ObjectMeta: named("coredns"), Spec: appsv1.DeploymentSpec{
 			Replicas: ptr.To(int32(2)), Selector: selector,
 			Template: corev1.PodTemplateSpec{ObjectMeta: named(""), Spec: corev1.PodSpec{
-				Volumes:    []corev1.Volume{{VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "dns"}}}}},
-				Containers: []corev1.Container{{Name: "coredns", ReadinessProbe: probe}},
+				Volumes:    []corev1.Volume{{Name: "config", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "dns"}}}}},
+				Containers: []corev1.Container{{Name: "coredns", ReadinessProbe: probe, VolumeMounts: []corev1.VolumeMount{{Name: "config", MountPath: "/etc/coredns"}}}},
 			}},
-		}},
+		}}}},
 		"/api/v1/namespaces/kube-system/configmaps/dns": corev1.ConfigMap{Data: map[string]string{"Corefile": ".:53 {\n  health {\n    lameduck " + lameduck + "\n  }\n  ready\n}\n"}, ObjectMeta: named("dns")},
 		"/apis/policy/v1/namespaces/kube-system/poddisruptionbudgets": policyv1.PodDisruptionBudgetList{Items: []policyv1.PodDisruptionBudget{
 			{ObjectMeta: named("dns"), Spec: policyv1.PodDisruptionBudgetSpec{Selector: selector, MaxUnavailable: ptr.To(intstr.FromInt32(1))}},
@@ -111,7 +113,7 @@ replicas: [1]
 		"nothing to warn of": {[]string{"--kubeconfig", sound}, 0, "nothing to warn of", ""},
 		"a short lameduck":   {[]string{"--kubeconfig", short}, exitFailed, "    lameduck 5s\n", "1 rules are violated by kube-system/coredns"},
 		"as JSON":            {[]string{"--kubeconfig", short, "--json"}, exitFailed, `"rule": "lameduck-outlasts-readiness"`, ""},
-		"nobody answers":     {[]string{"--kubeconfig", nobody}, exitHarness, "", "cluster at https://127.0.0.1:1: read Deployment kube-system/coredns: "},
+		"nobody answers":     {[]string{"--kubeconfig", nobody}, exitHarness, "", "cluster at https://127.0.0.1:1: list nodes: "},
 		"no such file":       {[]string{"--kubeconfig", nobody + "-none"}, exitUsage, "", "choose one with --kubeconfig and --context"},
 		"no such context":    {[]string{"--kubeconfig", nobody, "--context", "there"}, exitUsage, "", `context "there" does not exist`},
 		// Were it not refused, it should not meet a cluster that is there.

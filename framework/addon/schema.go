@@ -1,6 +1,7 @@
 package addon
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"golang.org/x/text/language"
 	"golang.org/x/text/message"
+	"sigs.k8s.io/yaml"
 )
 
 // ErrSchema reports that a schema of configuration values cannot be used.
@@ -26,16 +28,22 @@ type Schema struct {
 
 // SchemaChange is a configuration value that two versions do not accept in the same way.
 type SchemaChange struct {
+	// Field is its path: .a.b, .list[] for the items of a list, and . for the values as a whole.
 	Field string `json:"field"`
 	// Was and Is are what each version accepts; empty if it has no such value.
 	Was string `json:"was,omitempty"`
 	Is  string `json:"is,omitempty"`
 }
 
+// AtRisk reports whether values that the former version accepts may not be accepted any more.
+func (c SchemaChange) AtRisk() bool {
+	return c.Was != "" || slices.Contains(strings.Split(c.Is, ", "), required)
+}
+
 // ReadSchema reads the schema of the version of that name. It reads nothing that the schema
 // refers to elsewhere.
 func ReadSchema(version string, text io.Reader) (Schema, error) {
-	s := Schema{fields: map[string]string{}, version: version}
+	s := Schema{version: version}
 	doc, err := jsonschema.UnmarshalJSON(text)
 	if err != nil {
 		return s, fmt.Errorf("%w: %s: %w", ErrSchema, version, err)
@@ -55,66 +63,10 @@ func ReadSchema(version string, text io.Reader) (Schema, error) {
 	if err != nil {
 		return s, fmt.Errorf("%w: %s: %w", ErrSchema, version, err)
 	}
-	s.add("", s.schema, nil)
-	if len(s.fields) == 0 {
-		return s, fmt.Errorf("%w: %s has no properties", ErrSchema, version)
+	if s.fields, err = fieldsOf(doc); err != nil {
+		return s, fmt.Errorf("%w: %s: %w", ErrSchema, version, err)
 	}
 	return s, nil
-}
-
-// add adds what is below a field. A schema that contains itself is not followed again.
-func (s Schema) add(field string, of *jsonschema.Schema, within []*jsonschema.Schema) {
-	if of == nil || slices.Contains(within, of) {
-		return
-	}
-	within = append(slices.Clone(within), of)
-	s.add(field, of.Ref, within)
-	for _, parts := range [][]*jsonschema.Schema{of.AllOf, of.AnyOf, of.OneOf} {
-		for _, part := range parts {
-			s.add(field, part, within)
-		}
-	}
-	for name, property := range of.Properties {
-		path := field + "." + name
-		s.fields[path] = accepts(property, nil)
-		s.add(path, property, within)
-	}
-}
-
-// accepts is what a schema accepts, in words: "string, one of "a", "b", default "a"".
-func accepts(of *jsonschema.Schema, within []*jsonschema.Schema) string {
-	if of == nil || slices.Contains(within, of) {
-		return ""
-	}
-	var parts []string
-	if of.Types != nil && !of.Types.IsEmpty() {
-		parts = append(parts, strings.Join(of.Types.ToStrings(), " or "))
-	}
-	if of.Enum != nil {
-		var values []string
-		for _, v := range of.Enum.Values {
-			values = append(values, jsonOf(v))
-		}
-		parts = append(parts, "one of "+strings.Join(values, ", "))
-	}
-	if of.Default != nil {
-		parts = append(parts, "default "+jsonOf(*of.Default))
-	}
-	if len(parts) > 0 {
-		return strings.Join(parts, ", ")
-	}
-	if text := accepts(of.Ref, append(slices.Clone(within), of)); text != "" {
-		return text
-	}
-	return "any value"
-}
-
-func jsonOf(v any) string {
-	text, err := json.Marshal(v)
-	if err != nil {
-		return fmt.Sprint(v)
-	}
-	return string(text)
 }
 
 // DiffSchemas returns the values that one of two versions does not accept, or accepts otherwise,
@@ -135,10 +87,40 @@ func DiffSchemas(was, is Schema) []SchemaChange {
 	return out
 }
 
+// Values returns configuration values as JSON: those of a text in JSON or YAML, or of the answer of
+// aws eks describe-addon.
+func Values(text []byte) ([]byte, error) {
+	plain, err := yaml.YAMLToJSONStrict(text)
+	if err != nil {
+		return nil, err
+	}
+	var values map[string]json.RawMessage
+	if err := json.Unmarshal(plain, &values); err != nil || values == nil {
+		return nil, errors.New("they are no object")
+	}
+	if values["addon"] == nil {
+		return plain, nil
+	}
+	var addOn struct {
+		ConfigurationValues *string `json:"configurationValues"`
+	}
+	if err := json.Unmarshal(values["addon"], &addOn); err != nil || addOn.ConfigurationValues == nil {
+		return nil, errors.New("the answer of describe-addon has no configurationValues: the add-on has its defaults")
+	}
+	return Values([]byte(*addOn.ConfigurationValues))
+}
+
 // Accepts returns why the version does not accept configuration values, one line for each
-// problem; nil if it does. An error means that the values are no JSON.
+// problem; nil if it does. An error means that the text has no values; see Values.
 func (s Schema) Accepts(values io.Reader) ([]string, error) {
-	doc, err := jsonschema.UnmarshalJSON(values)
+	text, err := io.ReadAll(values)
+	if err == nil {
+		text, err = Values(text)
+	}
+	var doc any
+	if err == nil {
+		doc, err = jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	}
 	if err != nil {
 		return nil, fmt.Errorf("configuration values: %w", err)
 	}

@@ -43,11 +43,62 @@ func TestDiffSchemas(t *testing.T) {
 		"a new value":  {former, next, []SchemaChange{added}},
 		"a value less": {next, former, []SchemaChange{{Field: added.Field, Was: added.Is}}},
 		"a default":    {former, schemaOf(t, "C", cni(strings.Replace(podENI, `"false"`, `"true"`, 1))), []SchemaChange{{".env.ENABLE_POD_ENI", `string, default "false"`, `string, default "true"`}}},
-		"another type": {former, schemaOf(t, "C", cni(`"ENABLE_POD_ENI": {"type": ["boolean", "null"]}`)), []SchemaChange{{".env.ENABLE_POD_ENI", `string, default "false"`, "null or boolean"}}},
+		"another type": {former, schemaOf(t, "C", cni(`"ENABLE_POD_ENI": {"type": ["boolean", "null"]}`)), []SchemaChange{{".env.ENABLE_POD_ENI", `string, default "false"`, "boolean or null"}}},
 		"no type":      {former, schemaOf(t, "C", cni(`"ENABLE_POD_ENI": {}`)), []SchemaChange{{".env.ENABLE_POD_ENI", `string, default "false"`, "any value"}}},
 	} {
 		if got := DiffSchemas(c.was, c.is); !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%s: got %+v, want %+v", name, got, c.want)
+		}
+	}
+}
+
+// What a stricter version does not accept is a change, by whatever keyword.
+func TestStricterSchemas(t *testing.T) {
+	of := func(property string) Schema {
+		return schemaOf(t, "A", `{"$ref": "#/definitions/D", "definitions": {"D": {"type": "object", "properties": {"a": `+property+`}}}}`)
+	}
+	for name, c := range map[string]struct{ was, is, field, want string }{
+		"a maximum":           {`{"type": "integer", "maximum": 50}`, `{"type": "integer", "maximum": 10}`, ".a", "integer, at most 10"},
+		"a minimum":           {`{"type": "integer"}`, `{"type": "integer", "minimum": 2}`, ".a", "integer, at least 2"},
+		"a pattern":           {`{"type": "string"}`, `{"type": "string", "pattern": "^[0-9]+m$"}`, ".a", `string, pattern "^[0-9]+m$"`},
+		"a length":            {`{"type": "string"}`, `{"type": "string", "maxLength": 3}`, ".a", "string, maxLength 3"},
+		"items":               {`{"type": "array", "items": {"type": "object"}}`, `{"type": "array", "items": {"type": "string"}}`, ".a[]", "string"},
+		"a field of items":    {`{"type": "array", "items": {"type": "object"}}`, `{"type": "array", "items": {"type": "object", "required": ["k"]}}`, ".a[].k", "any value, required"},
+		"the number of items": {`{"type": "array"}`, `{"type": "array", "minItems": 1}`, ".a", "array, minItems 1"},
+		"a required value":    {`{"properties": {"b": {"type": "string"}}}`, `{"required": ["b"], "properties": {"b": {"type": "string"}}}`, ".a.b", "string, required"},
+		"no others":           {`{"type": "object"}`, `{"type": "object", "additionalProperties": false}`, ".a", "object, additionalProperties false"},
+		"a type of others":    {`{"additionalProperties": {"type": "string"}}`, `{"additionalProperties": {"type": "integer"}}`, ".a(additionalProperties)", "integer"},
+		"one of several":      {`{"anyOf": [{"type": "string"}]}`, `{"anyOf": [{"type": "string", "maxLength": 1}]}`, ".a(anyOf 1)", "string, maxLength 1"},
+		"all of several":      {`{"allOf": [{"minimum": 1}]}`, `{"allOf": [{"minimum": 1}, {"maximum": 2}]}`, ".a", "at least 1, at most 2"},
+		"a keyword of 2040":   {`{}`, `{"multipleOfDay": 3}`, ".a", "multipleOfDay 3"},
+	} {
+		got := DiffSchemas(of(c.was), of(c.is))
+		if len(got) != 1 || got[0].Field != c.field || got[0].Is != c.want || !got[0].AtRisk() {
+			t.Errorf("%s: got %+v, want %s: %s", name, got, c.field, c.want)
+		}
+	}
+	if got := DiffSchemas(of(`{"title": "a"}`), of(`{"description": "b"}`)); len(got) != 0 {
+		t.Errorf("descriptions: %+v", got)
+	}
+	if got := DiffSchemas(schemaOf(t, "A", `{"properties": {"a": {}}}`), schemaOf(t, "B", `{"additionalProperties": false, "properties": {"a": {}, "b": {}}}`)); len(got) != 2 || got[0].Field != "." || !got[0].AtRisk() || got[1].AtRisk() {
+		t.Errorf("the values as a whole: %+v", got)
+	}
+}
+
+func TestValuesAsPeopleHaveThem(t *testing.T) {
+	const want = `{"a":{"b":2}}`
+	for name, c := range map[string]struct{ text, want string }{
+		"JSON":                {want, want},
+		"YAML":                {"a:\n  b: 2 # two\n", want},
+		"describe-addon":      {`{"addon": {"addonName": "coredns", "configurationValues": "{\"a\":{\"b\":2}}"}}`, want},
+		"with YAML in it":     {`{"addon": {"configurationValues": "a:\n  b: 2\n"}}`, want},
+		"an add-on without":   {`{"addon": {"addonName": "coredns"}}`, ""},
+		"a list":              {"- a\n", ""},
+		"nothing":             {"", ""},
+		"a key that is twice": {"a: 1\na: 2\n", ""},
+	} {
+		if got, err := Values([]byte(c.text)); string(got) != c.want || (err == nil) != (c.want != "") {
+			t.Errorf("%s: %s, %v", name, got, err)
 		}
 	}
 }
@@ -85,7 +136,7 @@ func TestTheAnswerOfTheAPI(t *testing.T) {
 
 func TestSchemasThatContainThemselves(t *testing.T) {
 	s := schemaOf(t, "A", `{"properties": {"a": {"$ref": "#"}, "b": {"allOf": [{"properties": {"c": {"type": "string"}}}]}}}`)
-	if got := DiffSchemas(Schema{}, s); len(got) != 3 || got[2].Field != ".b.c" {
+	if got := DiffSchemas(Schema{}, s); len(got) != 4 || got[3].Field != ".b.c" {
 		t.Errorf("%+v", got)
 	}
 }

@@ -1,78 +1,225 @@
 // Package coredns has the settings of CoreDNS that matter when its pods terminate, and reads
-// and changes them in a Corefile. The lexer is CoreDNS's own. Imported files and environment
-// variables exist only in the pods and are not read.
+// and changes them in a Corefile. The lexer is CoreDNS's own. What only the pods have, imported files
+// and environment variables, must be given to it.
 package coredns
 
 import (
+	"errors"
 	"fmt"
+	"net"
 	"regexp"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/coredns/caddy/caddyfile"
 )
 
 // Corefile is what a Corefile sets for the termination of CoreDNS.
 type Corefile struct {
-	// Health is set if a server block has the health plugin.
-	Health bool
-	// Ready is set if a server block has the ready plugin.
-	Ready bool
-	// Lameduck is how long a terminating CoreDNS continues to answer: the sum over the
-	// health plugins, which wait one after the other, or 0 if none has a lameduck.
+	// Health are the addresses at which plugins health serve /health, one for each server block
+	// that has the plugin.
+	Health []Address
+	// Ready are those at which plugins ready serve /ready.
+	Ready []Address
+	// Lameduck is how long a terminating CoreDNS continues to answer: the sum over the server
+	// blocks with a health plugin, which wait one after the other, or 0 if none has a lameduck.
 	Lameduck time.Duration
-	// Imports are the imported files, whose content is unknown.
-	Imports []string
+	// LameduckUnknown is why Lameduck is not known; empty if it is.
+	LameduckUnknown string
+	// Refused is why CoreDNS does not start with this Corefile, the first reason with its line;
+	// empty if none is known. What could still be read is in the other fields.
+	Refused string
+	// Unread are what could not be read, and may contain what seems to be missing: imported files,
+	// each with the reason, and what follows a syntax error.
+	Unread []string
+	// Nothing are the patterns of imports that match no file.
+	Nothing []string
+	// Default is set if there is no server block: CoreDNS then only has the plugins whoami and log.
+	Default bool
+
+	parser *parser
 }
 
-// Parse reads a Corefile. Errors have the line: an unbalanced brace, a snippet that imports
-// itself, a lameduck that is not a duration.
-func Parse(text string) (Corefile, error) {
-	plugins, imports, err := plugins(text)
-	if err != nil {
-		return Corefile{}, err
+// Address is where a plugin listens.
+type Address struct {
+	// Host is empty if it listens on every address of the pod.
+	Host string
+	// Port is empty if it is unknown.
+	Port string
+}
+
+// String is the address as in a Corefile.
+func (a Address) String() string {
+	if a.Port == "" {
+		return "an unknown port"
 	}
-	c := Corefile{Imports: imports}
-	for _, p := range plugins {
-		switch p.name {
-		case "ready":
-			c.Ready = true
-		case "health":
-			c.Health = true
-			d, err := p.lameduck()
-			if err != nil {
-				return Corefile{}, err
-			}
-			c.Lameduck += d
-		}
+	return net.JoinHostPort(a.Host, a.Port)
+}
+
+// The addresses of plugins without one of their own.
+const (
+	healthAddress = ":8080"
+	readyAddress  = ":8181"
+)
+
+// Parse reads a Corefile whose imported files and environment are unknown. The error is why CoreDNS
+// does not start with it.
+func Parse(text string) (Corefile, error) {
+	c := Read(Source{Text: text})
+	if c.Refused != "" {
+		return Corefile{}, errors.New(c.Refused)
 	}
 	return c, nil
 }
 
-// WithLameduck returns the Corefile with another lameduck and no other change. If there are
-// several health plugins, only the first one waits. It is an error if there is none, or if
-// the plugin and its braces are on one line.
-func WithLameduck(text string, d time.Duration) (string, error) {
-	all, _, err := plugins(text)
+// Read reads a Corefile. There is no error: what cannot be known is unknown in that field alone.
+func Read(s Source) Corefile {
+	p, err := parse(s)
+	c := Corefile{Unread: p.unread, Nothing: p.nothing, Default: len(p.blocks) == 0 && err == nil, parser: p}
 	if err != nil {
-		return "", err
+		c.Unread = append(slices.Clone(c.Unread), "what follows the error in "+err.Error())
 	}
-	health := slices.DeleteFunc(slices.Clone(all), func(p directive) bool { return p.name != "health" })
-	if len(health) == 0 {
-		return "", fmt.Errorf("the Corefile has no `health { lameduck … }`: CoreDNS would stop answering as soon as it terminates; add the health plugin to the server block of the cluster's zone")
+	keys := map[string]bool{}
+	for _, b := range p.blocks {
+		c.add(b)
+		p.refuse(again(b, keys))
 	}
-	lines := strings.SplitAfter(text, "\n")
-	set, rest := map[int]bool{}, d // a snippet's plugin is in several server blocks
-	for _, h := range health {
-		if !set[h.line] {
-			h.setLameduck(lines, rest)
-			rest, set[h.line] = 0, true
+	c.Refused = p.refused
+	if len(c.Unread) > 0 {
+		c.LameduckUnknown = "it may be set in " + strings.Join(c.Unread, ", ")
+	}
+	return c
+}
+
+// add adds what a server block sets, as the set-up of each plugin reads it. A plugin that is repeated
+// within a block is set up once.
+func (c *Corefile) add(b block) {
+	if b.has("health") {
+		lameduck := time.Duration(0)
+		at, err := listens(b.plugins["health"], healthAddress, func(line caddyfile.Token, name string, args []string) error {
+			if name != "lameduck" {
+				return fmt.Errorf("health has no property %q", name)
+			}
+			d, err := lameduckOf(args)
+			if lameduck = max(0, d); err != nil { // the last one counts
+				c.LameduckUnknown = lineError(line, err).Error()
+			}
+			if len(args) == 1 && isUnknown(args[0]) {
+				return nil
+			}
+			return err
+		})
+		c.parser.refuse(err)
+		if err != nil && c.LameduckUnknown == "" {
+			c.LameduckUnknown = err.Error()
+		}
+		c.Health, c.Lameduck = append(c.Health, at), c.Lameduck+lameduck
+	}
+	if b.has("ready") {
+		at, err := listens(b.plugins["ready"], readyAddress, func(_ caddyfile.Token, name string, args []string) error {
+			if name != "monitor" || len(args) != 1 {
+				return fmt.Errorf("ready has no property %q", strings.Join(append([]string{name}, args...), " "))
+			}
+			return nil
+		})
+		if n := times(b.plugins["ready"]); err == nil && n > 1 {
+			err = fmt.Errorf("ready is there %d times in one server block", n)
+		}
+		c.parser.refuse(err)
+		c.Ready = append(c.Ready, at)
+	}
+}
+
+func lameduckOf(args []string) (time.Duration, error) {
+	switch text := strings.Join(args, " "); {
+	case isUnknown(text):
+		return 0, fmt.Errorf("lameduck %s: the value of this environment variable is unknown", text)
+	case len(args) == 1:
+		if d, err := time.ParseDuration(text); err == nil {
+			return d, nil
+		}
+		return 0, fmt.Errorf("lameduck %q is not a duration; write a number with its unit, such as 5s", text)
+	case strings.HasSuffix(text, "}"):
+		return 0, fmt.Errorf("lameduck %s: write the property and the closing brace on a line each", text)
+	default:
+		return 0, fmt.Errorf("lameduck has %d values instead of one", len(args))
+	}
+}
+
+// listens reads the tokens of a plugin that listens: its address, the last of them if it is repeated,
+// and the properties. Errors have the line.
+func listens(tokens []caddyfile.Token, usual string, property func(line caddyfile.Token, name string, args []string) error) (Address, error) {
+	text := usual
+	d := caddyfile.NewDispenserTokens("", tokens)
+	for d.Next() {
+		at, plugin, args := tokenAt(d), d.Val(), d.RemainingArgs()
+		if len(args) > 1 {
+			return Address{}, lineError(at, fmt.Errorf("%s has more than one address: %s", plugin, strings.Join(args, " ")))
+		}
+		if len(args) == 1 {
+			text = args[0]
+			if _, _, err := net.SplitHostPort(text); err != nil && !isUnknown(text) {
+				return Address{}, lineError(at, fmt.Errorf("%s %s is no address with a port, such as %s", plugin, text, usual))
+			}
+		}
+		for d.NextBlock() {
+			at := tokenAt(d)
+			if err := property(at, d.Val(), d.RemainingArgs()); err != nil {
+				return addressOf(text), lineError(at, err)
+			}
 		}
 	}
-	out := strings.Join(lines, "")
-	if after, _, err := plugins(out); err != nil || !waits(after, all, d) {
-		return "", fmt.Errorf("line %d: the lameduck of this health plugin cannot be changed; write the plugin, its properties and its closing brace on separate lines", health[0].line)
+	return addressOf(text), nil
+}
+
+// addressOf reads an address; one that depends on an unknown variable is unknown.
+func addressOf(text string) Address {
+	host, port, err := net.SplitHostPort(text)
+	if err != nil || isUnknown(text) {
+		return Address{}
 	}
-	return out, nil
+	if net.ParseIP(host).IsUnspecified() {
+		host = ""
+	}
+	return Address{Host: host, Port: port}
+}
+
+func tokenAt(d caddyfile.Dispenser) caddyfile.Token {
+	return caddyfile.Token{File: d.File(), Line: d.Line()}
+}
+
+// times counts how often a plugin is in the tokens of a server block.
+func times(tokens []caddyfile.Token) (n int) {
+	d := caddyfile.NewDispenserTokens("", tokens)
+	for d.Next() {
+		n++
+		d.RemainingArgs()
+		for d.NextBlock() {
+			d.RemainingArgs()
+		}
+	}
+	return n
+}
+
+// again is an error if a server block has an address that another one has. Blocks with bind or view
+// may share one.
+func again(b block, seen map[string]bool) error {
+	if b.has("bind") || b.has("view") {
+		return nil
+	}
+	for _, key := range b.keys {
+		zone, port := strings.ToLower(strings.TrimPrefix(key, "dns://")), "53"
+		if i := strings.LastIndex(zone, ":"); i >= 0 && !strings.Contains(zone, "://") {
+			zone, port = zone[:i], zone[i+1:]
+		}
+		address := strings.TrimSuffix(zone, ".") + ".:" + port
+		if seen[address] && !isUnknown(key) {
+			return fmt.Errorf("the address %s is defined twice", key)
+		}
+		seen[address] = true
+	}
+	return nil
 }
 
 var delayBlock = regexp.MustCompile(`(?s)\ndelayed\.spotdrill\.test:53 \{.*?\n\}\n`)
@@ -91,58 +238,4 @@ func WithDelay(text string, d time.Duration) string {
     }
 }
 `, strings.TrimSuffix(DelayedName, "."), d)
-}
-
-// waits reports whether the plugins are the same as before, and the first health plugin
-// waits that long.
-func waits(after, before []directive, d time.Duration) bool {
-	if !slices.EqualFunc(after, before, func(a, b directive) bool { return a.name == b.name && slices.Equal(a.args, b.args) }) {
-		return false
-	}
-	first := slices.IndexFunc(after, func(p directive) bool { return p.name == "health" })
-	got, err := after[first].lameduck()
-	return err == nil && got == d
-}
-
-// lameduck returns the lameduck of the health plugin, or 0.
-func (h directive) lameduck() (time.Duration, error) {
-	total := time.Duration(0)
-	for _, property := range h.body {
-		if property.name != "lameduck" {
-			continue
-		}
-		d, err := time.ParseDuration(strings.Join(property.args, " "))
-		if err != nil || d < 0 {
-			return 0, fmt.Errorf("line %d: lameduck %q is not a duration; write a number with its unit, such as 5s", property.line, strings.Join(property.args, " "))
-		}
-		total = d // CoreDNS uses the last one
-	}
-	return total, nil
-}
-
-var lameduckLine = regexp.MustCompile(`^(\s*lameduck\s+)\S+`)
-
-// setLameduck changes the lines of the plugin.
-func (h directive) setLameduck(lines []string, d time.Duration) {
-	stated := false
-	for _, property := range h.body {
-		if property.name == "lameduck" {
-			lines[property.line-1] = lameduckLine.ReplaceAllString(lines[property.line-1], "${1}"+d.String())
-			stated = true
-		}
-	}
-	if stated {
-		return
-	}
-	line := lines[h.line-1]
-	indent := line[:len(line)-len(strings.TrimLeft(line, " \t"))]
-	if h.body != nil {
-		lines[h.line-1] = strings.TrimSuffix(line, "\n") + "\n" + indent + "   lameduck " + d.String() + "\n"
-		return
-	}
-	plugin, comment, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "#")
-	if plugin = strings.TrimRight(plugin, " \t"); comment != "" {
-		comment = " #" + comment
-	}
-	lines[h.line-1] = plugin + " {" + comment + "\n" + indent + "   lameduck " + d.String() + "\n" + indent + "}\n"
 }

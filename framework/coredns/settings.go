@@ -26,8 +26,10 @@ type Settings struct {
 	AutoScaling AutoScaling `yaml:"autoScaling,omitempty"`
 	// Lameduck is how long a terminating pod continues to answer, a setting of the health
 	// plugin.
-	Lameduck  strict.Duration `yaml:"lameduck"`
-	Readiness Readiness       `yaml:"readiness"`
+	Lameduck strict.Duration `yaml:"lameduck"`
+	// LameduckUnknown is set if Lameduck could not be read in a cluster; no scenario sets it.
+	LameduckUnknown bool      `yaml:"-"`
+	Readiness       Readiness `yaml:"readiness"`
 	// GracePeriod is the pods' terminationGracePeriodSeconds, in whole seconds and longer
 	// than lameduck.
 	GracePeriod strict.Duration `yaml:"gracePeriod"`
@@ -72,7 +74,7 @@ const DelayedName = "delayed.spotdrill.test."
 // String is the settings in words. The placement is left out if it is unknown.
 func (s Settings) String() string {
 	text := fmt.Sprintf("lameduck %s, readiness %s x %d, grace period %s, replicas %d",
-		s.Lameduck.D(), s.Readiness.Period.D(), s.Readiness.FailureThreshold, s.GracePeriod.D(), s.Replicas)
+		s.lameduck(), s.Readiness.Period.D(), s.Readiness.FailureThreshold, s.GracePeriod.D(), s.Replicas)
 	if s.Delay != 0 {
 		text += fmt.Sprintf(", answers after %s", s.Delay.D())
 	}
@@ -122,9 +124,16 @@ func (s Settings) MarshalJSON() ([]byte, error) {
 		Unsafe           bool      `json:"unsafe,omitempty"`
 		AutoScaling      string    `json:"autoScaling,omitempty"`
 	}{
-		s.Lameduck.D().String(), s.Readiness.Period.D().String(), s.Readiness.FailureThreshold, s.GracePeriod.D().String(), s.Replicas, s.Placement, s.delay(), s.MinAvailable, s.DoNotDisrupt,
+		s.lameduck(), s.Readiness.Period.D().String(), s.Readiness.FailureThreshold, s.GracePeriod.D().String(), s.Replicas, s.Placement, s.delay(), s.MinAvailable, s.DoNotDisrupt,
 		s.Memory, s.PodENI, s.ShareNodes, s.Unsafe, s.AutoScaling.String(),
 	})
+}
+
+func (s Settings) lameduck() string {
+	if s.LameduckUnknown {
+		return "unknown"
+	}
+	return s.Lameduck.D().String()
 }
 
 // delay is the delay with its unit, "" without one.

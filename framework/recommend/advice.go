@@ -14,9 +14,17 @@ import (
 
 // Advice is what is wrong with a cluster's DNS and Karpenter, and how to fix it.
 type Advice struct {
-	Deployment string           `json:"deployment"` // namespace/name
-	ConfigMap  string           `json:"configMap"`  // namespace/name
-	Now        coredns.Settings `json:"now"`
+	// Kind is that of the workload; empty if the cluster's DNS has none.
+	Kind       Kind   `json:"kind,omitempty"`
+	Deployment string `json:"deployment,omitempty"` // namespace/name of the workload
+	ConfigMap  string `json:"configMap,omitempty"`  // namespace/name
+	// Platform is what manages it, and what that keeps of changes; empty if nothing does.
+	Platform string `json:"platform,omitempty"`
+	// ScaledBy is the autoscaler that owns the replicas; empty if there is none.
+	ScaledBy string `json:"scaledBy,omitempty"`
+	// Others are more workloads behind the Service of the cluster's DNS, which are not judged.
+	Others []string         `json:"others,omitempty"`
+	Now    coredns.Settings `json:"now"`
 	// Karpenter is which one was checked, or why none was; empty if the cluster has none.
 	Karpenter string           `json:"karpenter,omitempty"`
 	Findings  []Finding        `json:"findings"`
@@ -30,18 +38,24 @@ type Advice struct {
 	corefile coredns.Corefile
 }
 
-// New checks a cluster's DNS against the rules and proposes settings that follow them.
-// A Corefile that cannot be parsed is an error.
+// New checks a cluster's DNS against the rules and proposes settings that follow them. The error is that
+// of writing a patch.
 func New(d DNS) (Advice, error) {
-	c, err := coredns.Parse(d.Corefile)
-	if err != nil {
-		return Advice{}, fmt.Errorf("read the Corefile in ConfigMap %s: %w", d.ConfigMap, err)
+	a := Advice{Kind: d.Workload.Kind, Platform: d.Platform.String(), Karpenter: d.Karpenter.String(), dns: d}
+	if d.Workload.Kind == "" {
+		a.Findings = d.lintKarpenter()
+		return a, nil
 	}
-	now := d.settings(c)
-	a := Advice{
-		Deployment: d.Deployment.Namespace + "/" + d.Deployment.Name, ConfigMap: d.ConfigMap,
-		Now: now, Karpenter: d.Karpenter.String(), Findings: d.lint(c, now), Proposed: d.propose(now), dns: d, corefile: c,
+	if d.CorefileUnread == "" {
+		a.corefile = coredns.Read(d.source())
 	}
+	a.Deployment, a.ConfigMap, a.ScaledBy = d.Workload.Namespace+"/"+d.Workload.Name, d.ConfigMap, d.scaledBy()
+	for _, w := range d.Others {
+		a.Others = append(a.Others, w.String())
+	}
+	a.Now = d.settings(a.corefile)
+	a.Findings, a.Proposed = d.lint(a.corefile, a.Now), d.propose(a.Now)
+	var err error
 	a.Patch, err = a.patch()
 	return a, err
 }
@@ -50,9 +64,13 @@ func New(d DNS) (Advice, error) {
 // that lost nothing in drills. Grace period and replicas change only as far as the rules
 // require.
 func (a Advice) Measured(safe coredns.Settings, evidence string) (Advice, error) {
+	if a.Kind == "" {
+		return a, nil
+	}
 	want := a.Now
-	want.Lameduck, want.Readiness, want.Replicas = safe.Lameduck, safe.Readiness, max(want.Replicas, a.dns.replicasFor())
-	if least := want.Lameduck.D() + ShutdownTime; want.GracePeriod.D() <= least {
+	want.Lameduck, want.LameduckUnknown, want.Readiness, want.Replicas = safe.Lameduck, false, safe.Readiness, a.Proposed.Replicas
+	preStop, _ := a.dns.preStop()
+	if least := preStop + want.Lameduck.D() + ShutdownTime; want.GracePeriod.D() <= least {
 		want.GracePeriod = strict.Duration(least + spare)
 	}
 	if rule := want.Readiness.Unready() + ProxySync; want.Lameduck.D() < rule {
@@ -62,6 +80,14 @@ func (a Advice) Measured(safe coredns.Settings, evidence string) (Advice, error)
 	var err error
 	a.Patch, err = a.patch()
 	return a, err
+}
+
+// Name is the workload, or the cluster's DNS if it has none.
+func (a Advice) Name() string {
+	if a.Kind == "" {
+		return "the cluster's DNS"
+	}
+	return a.Deployment
 }
 
 // With adds findings.
@@ -95,6 +121,7 @@ var adviceText string
 func (a Advice) WriteText(w io.Writer) error {
 	text, err := template.New("advice.txt").Funcs(template.FuncMap{
 		"none": func() Patch { return Patch{} }, "line": func(s string) string { return strings.TrimSuffix(s, "\n") },
+		"indent": func(s string) string { return strings.ReplaceAll(s, "\n", "\n          ") },
 	}).Parse(adviceText)
 	if err != nil {
 		return fmt.Errorf("read the template of advice: %w", err)
@@ -102,6 +129,7 @@ func (a Advice) WriteText(w io.Writer) error {
 	namespace, name, _ := strings.Cut(a.Deployment, "/")
 	return text.Execute(w, struct {
 		Advice
-		Namespace, Name string
-	}{a, namespace, name})
+		Namespace, Name, Resource, Custom string
+		AddOn                             bool
+	}{a, namespace, name, strings.ToLower(string(a.Kind)), platforms[a.dns.Platform].custom, a.dns.Platform == EKSAddOn})
 }

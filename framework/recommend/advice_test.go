@@ -30,20 +30,21 @@ func sound(change ...func(*DNS)) DNS {
 	labels := map[string]string{"k8s-app": "kube-dns"}
 	d := DNS{
 		Corefile: corefileText, ConfigMap: "kube-system/coredns",
-		Deployment: &appsv1.Deployment{
-			ObjectMeta: metav1.ObjectMeta{Name: "coredns", Namespace: "kube-system"},
-			Spec: appsv1.DeploymentSpec{
-				Replicas: ptr.To(int32(2)), Selector: &metav1.LabelSelector{MatchLabels: labels},
-				Template: corev1.PodTemplateSpec{
-					ObjectMeta: metav1.ObjectMeta{Labels: labels},
-					Spec: corev1.PodSpec{
-						TerminationGracePeriodSeconds: ptr.To(int64(30)),
-						Volumes:                       []corev1.Volume{{VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "coredns"}}}}},
-						Containers: []corev1.Container{{Name: "coredns", ReadinessProbe: &corev1.Probe{
+		Workload: Workload{
+			ObjectMeta: metav1.ObjectMeta{Name: "coredns", Namespace: "kube-system"}, Kind: Deployment,
+			Replicas: 2, Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: labels},
+				Spec: corev1.PodSpec{
+					TerminationGracePeriodSeconds: ptr.To(int64(30)),
+					Volumes:                       []corev1.Volume{{Name: "config", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "coredns"}}}}},
+					Containers: []corev1.Container{{
+						Name: "coredns", VolumeMounts: []corev1.VolumeMount{{Name: "config", MountPath: "/etc/coredns"}},
+						ReadinessProbe: &corev1.Probe{
 							PeriodSeconds: 1, FailureThreshold: 3,
 							ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/ready", Port: intstr.FromInt32(8181)}},
-						}}},
-					},
+						},
+					}},
 				},
 			},
 		},
@@ -55,6 +56,13 @@ func sound(change ...func(*DNS)) DNS {
 	}
 	return d
 }
+
+// asDeployment is the workload as the API server has it.
+func asDeployment(w Workload) *appsv1.Deployment {
+	return &appsv1.Deployment{ObjectMeta: w.ObjectMeta, Spec: appsv1.DeploymentSpec{Replicas: ptr.To(int32(w.Replicas)), Selector: w.Selector, Template: w.Template}}
+}
+
+func asAddOn(d *DNS) { d.Platform = EKSAddOn }
 
 func budget(name string, maxUnavailable, minAvailable *intstr.IntOrString) policyv1.PodDisruptionBudget {
 	return policyv1.PodDisruptionBudget{
@@ -77,7 +85,7 @@ func readiness(period, threshold int32) func(*DNS) {
 }
 
 func grace(seconds int64) func(*DNS) {
-	return func(d *DNS) { d.Deployment.Spec.Template.Spec.TerminationGracePeriodSeconds = ptr.To(seconds) }
+	return func(d *DNS) { d.Workload.Template.Spec.TerminationGracePeriodSeconds = ptr.To(seconds) }
 }
 
 func budgets(of ...policyv1.PodDisruptionBudget) func(*DNS) {
@@ -118,9 +126,33 @@ func rulesOf(t *testing.T, d DNS) (rules []string, found []Finding) {
 
 func TestLint(t *testing.T) {
 	asks := func(path string) func(*DNS) { return func(d *DNS) { d.readiness().HTTPGet.Path = path } }
-	replicas := func(n int32) func(*DNS) { return func(d *DNS) { d.Deployment.Spec.Replicas = ptr.To(n) } }
+	replicas := func(n int32) func(*DNS) { return func(d *DNS) { d.Workload.Replicas = int(n) } }
 	percent := func(p string) *intstr.IntOrString { return ptr.To(intstr.FromString(p)) }
 	number := func(n int32) *intstr.IntOrString { return ptr.To(intstr.FromInt32(n)) }
+	named := func(d *DNS, port int32) {
+		d.readiness().HTTPGet.Port = intstr.FromString("readiness")
+		d.container().Ports = []corev1.ContainerPort{{Name: "readiness", ContainerPort: port}}
+	}
+	alive := func(port int32) func(*DNS) {
+		return func(d *DNS) {
+			d.container().LivenessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/health", Port: intstr.FromInt32(port)}}}
+		}
+	}
+	preStop := func(command ...string) func(*DNS) {
+		return func(d *DNS) {
+			d.container().Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Exec: &corev1.ExecAction{Command: command}}}
+		}
+	}
+	nodes := func(nodeAndZone ...string) func(*DNS) {
+		return func(d *DNS) {
+			for i := range d.Pods {
+				d.Pods[i].Node, d.Pods[i].Zone = nodeAndZone[2*i], nodeAndZone[2*i+1]
+			}
+		}
+	}
+	tolerating := func(of ...corev1.Toleration) func(*DNS) {
+		return func(d *DNS) { d.Workload.Template.Spec.Tolerations, d.Pods[0].Pool = of, "general" }
+	}
 	unhealthy := budget("coredns", number(1), nil)
 	unhealthy.Status = policyv1.PodDisruptionBudgetStatus{ExpectedPods: 2, CurrentHealthy: 1, DesiredHealthy: 1}
 	settled := unhealthy
@@ -145,14 +177,37 @@ func TestLint(t *testing.T) {
 		"lameduck 0 s":                                    {sound(lameduck("0s")), []string{"lameduck"}},
 		"no health plugin":                                {sound(corefileOf(". {\n ready\n}\n")), []string{"health-plugin"}},
 		"no health plugin, but an import":                 {sound(corefileOf(". {\n ready\n import custom/*\n}\n")), []string{"health-plugin?"}},
+		"a lameduck, but an import":                       {sound(corefileOf(". {\n health {\n lameduck 5s\n }\n ready\n import custom/*\n}\n")), []string{"lameduck?"}},
 		"no ready plugin":                                 {sound(corefileOf(". {\n health {\n lameduck 5s\n }\n}\n")), []string{"ready-plugin"}},
-		"no ready plugin, but an import":                  {sound(corefileOf(". {\n health {\n lameduck 5s\n }\n import custom/*\n}\n")), []string{"ready-plugin?"}},
+		"no ready plugin, but an import":                  {sound(corefileOf(". {\n health {\n lameduck 5s\n }\n import custom/*\n}\n")), []string{"lameduck?", "ready-plugin?"}},
 
 		"readiness on /health":          {sound(asks("/health")), []string{"readiness-asks-ready"}},
 		"readiness by TCP":              {sound(func(d *DNS) { d.readiness().HTTPGet = nil }), []string{"readiness-asks-ready"}},
 		"no readiness probe":            {sound(lameduck("15s"), grace(60), func(d *DNS) { d.container().ReadinessProbe = nil }), []string{"lameduck-outlasts-readiness", "readiness-probe"}},
 		"Kubernetes' defaults count":    {sound(readiness(0, 0)), []string{"lameduck-outlasts-readiness"}},
-		"the default grace period does": {sound(lameduck("20s"), func(d *DNS) { d.Deployment.Spec.Template.Spec.TerminationGracePeriodSeconds = nil }), []string{"lameduck-within-grace-period"}},
+		"the default grace period does": {sound(lameduck("20s"), func(d *DNS) { d.Workload.Template.Spec.TerminationGracePeriodSeconds = nil }), []string{"lameduck-within-grace-period"}},
+
+		"readiness on another port":          {sound(corefileOf(strings.Replace(corefileText, "ready", "ready :8190", 1))), []string{"readiness-port"}},
+		"readiness on a port by its name":    {sound(func(d *DNS) { named(d, 8181) }), nil},
+		"a name of another port":             {sound(func(d *DNS) { named(d, 8080) }), []string{"readiness-port"}},
+		"a name that is not declared":        {sound(func(d *DNS) { d.readiness().HTTPGet.Port = intstr.FromString("readiness") }), []string{"readiness-port?"}},
+		"ready for the pod itself":           {sound(corefileOf(strings.Replace(corefileText, "ready", "ready localhost:8181", 1))), []string{"readiness-port"}},
+		"a port of the environment":          {sound(corefileOf(strings.Replace(corefileText, "ready", "ready :{$PORT}", 1))), []string{"readiness-port?"}},
+		"liveness where nothing listens":     {sound(alive(9090)), []string{"liveness-port"}},
+		"liveness where health listens":      {sound(alive(8080)), nil},
+		"health and ready on one port":       {sound(corefileOf(strings.Replace(corefileText, "health", "health :8181", 1))), []string{"health-and-ready-ports"}},
+		"preStop within the grace period":    {sound(preStop("sleep", "14")), nil},
+		"preStop fills the grace period":     {sound(preStop("sleep", "15")), []string{"lameduck-within-grace-period"}},
+		"preStop by a shell":                 {sound(preStop("/bin/sh", "-c", "sleep 15")), []string{"lameduck-within-grace-period"}},
+		"a preStop hook of unknown duration": {sound(preStop("/drain.sh")), []string{"lameduck-within-grace-period?"}},
+
+		"all on one node":             {sound(nodes("a", "z1", "a", "z1"), sized(2, 8)), []string{"not-all-on-one-node"}},
+		"on the only node":            {sound(nodes("a", "z1", "a", "z1"), sized(1, 8)), nil},
+		"all in one zone":             {sound(nodes("a", "z1", "b", "z1"), func(d *DNS) { d.Zones = 2 }), []string{"not-all-in-one-zone"}},
+		"in the only zone":            {sound(nodes("a", "z1", "b", "z1"), func(d *DNS) { d.Zones = 1 }), nil},
+		"in two zones":                {sound(nodes("a", "z1", "b", "z2"), func(d *DNS) { d.Zones = 2 }), nil},
+		"tolerates Karpenter's taint": {sound(tolerating(corev1.Toleration{Operator: corev1.TolerationOpExists})), []string{"dns-drained-at-a-notice"}},
+		"tolerates others":            {sound(tolerating(corev1.Toleration{Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute}, corev1.Toleration{Key: "CriticalAddonsOnly", Operator: corev1.TolerationOpExists})), nil},
 
 		"one replica":                  {sound(replicas(1), pods(Lasting), budgets(budget("b", number(1), nil))), []string{"replicas"}},
 		"all on spot":                  {sound(pods(Spot, Spot)), []string{"not-all-on-spot"}},
@@ -181,8 +236,12 @@ func TestLint(t *testing.T) {
 			}
 		})
 	}
-	if _, err := New(sound(lameduck("soon"))); err == nil || !strings.Contains(err.Error(), `ConfigMap kube-system/coredns: line 4: lameduck "soon"`) {
-		t.Errorf("a lameduck that is no duration: %v", err)
+	refused := sound(lameduck("soon"), budgets())
+	if rules, found := rulesOf(t, refused); !slices.Equal(rules, []string{"next-pod-starts", "budget"}) || !strings.Contains(found[0].Got, `ConfigMap kube-system/coredns: line 4: lameduck "soon"`) {
+		t.Errorf("a lameduck that is no duration: %+v", found)
+	}
+	if a, err := New(refused); err != nil || a.Patch.Corefile+a.Patch.Deployment != "" || a.Patch.Budget == "" {
+		t.Errorf("with a Corefile that CoreDNS refuses, only a budget may be added: %+v, %v", a.Patch, err)
 	}
 }
 
@@ -251,16 +310,26 @@ func TestPatch(t *testing.T) {
 		"kubeadm's": {sound(readiness(10, 3)), Patch{
 			Deployment: "spec:\n  template:\n    spec:\n      containers:\n      - name: coredns\n        readinessProbe:\n          periodSeconds: 1\n",
 		}},
-		"lameduck alone":                       {sound(lameduck("1s")), Patch{Corefile: corefileText, EKSAddOn: `{"corefile":".:53 {\n    errors\n    health {\n       lameduck 5s\n    }\n    ready\n    cache 30\n}\n"}`}},
-		"no health plugin: the Corefile stays": {sound(corefileOf(". {\n ready\n}\n")), Patch{}},
+		"lameduck alone":        {sound(lameduck("1s")), Patch{Corefile: corefileText}},
+		"lameduck of an add-on": {sound(lameduck("1s"), asAddOn), Patch{EKSAddOn: `{"corefile":".:53 {\n    errors\n    health {\n       lameduck 5s\n    }\n    ready\n    cache 30\n}\n"}`}},
+		"no health plugin":      {sound(corefileOf(". {\n ready\n}\n")), Patch{Corefile: ". {\n health {\n     lameduck 5s\n }\n ready\n}\n"}},
 		"another path": {sound(func(d *DNS) { d.readiness().HTTPGet.Path = "/health" }), Patch{
 			Deployment: "spec:\n  template:\n    spec:\n      containers:\n      - name: coredns\n        readinessProbe:\n          httpGet:\n            path: /ready\n            port: 8181\n            scheme: HTTP\n",
 		}},
-		"the path stays where nothing serves /ready": {sound(corefileOf(". {\n health {\n lameduck 5s\n }\n}\n"), func(d *DNS) { d.readiness().HTTPGet.Path = "/health" }), Patch{}},
+		"the probe stays where nothing serves /ready yet": {sound(corefileOf(". {\n health {\n lameduck 5s\n }\n}\n"), func(d *DNS) { d.readiness().HTTPGet.Path = "/health" }), Patch{Corefile: ". {\n ready\n health {\n lameduck 5s\n }\n}\n"}},
+		"the port where ready listens": {sound(corefileOf(strings.Replace(corefileText, "ready", "ready :8190", 1)), func(d *DNS) { d.readiness().HTTPGet.Path = "/health" }), Patch{
+			Deployment: "spec:\n  template:\n    spec:\n      containers:\n      - name: coredns\n        readinessProbe:\n          httpGet:\n            path: /ready\n            port: 8190\n            scheme: HTTP\n",
+		}},
+		"another port than ready's": {sound(corefileOf(strings.Replace(corefileText, "ready", "ready 0.0.0.0:8190", 1)), func(d *DNS) { d.readiness().HTTPGet.Host = "1.2.3.4" }), Patch{
+			Deployment: "spec:\n  template:\n    spec:\n      containers:\n      - name: coredns\n        readinessProbe:\n          httpGet:\n            host: null\n            path: /ready\n            port: 8190\n            scheme: HTTP\n",
+		}},
+		"no probe of a port that is unknown":   {sound(corefileOf(strings.Replace(corefileText, "ready", "ready :{$PORT}", 1)), none), Patch{}},
+		"nor of one that only the pod reaches": {sound(corefileOf(strings.Replace(corefileText, "ready", "ready localhost:8181", 1)), none), Patch{}},
+		"nor of one that health has too":       {sound(corefileOf(strings.Replace(corefileText, "health", "health :8181", 1)), none), Patch{}},
 		"a probe where there is none": {sound(none, grace(120), lameduck("32s")), Patch{
 			Deployment: "spec:\n  template:\n    spec:\n      containers:\n      - name: coredns\n        readinessProbe:\n          failureThreshold: 3\n          httpGet:\n            path: /ready\n            port: 8181\n            scheme: HTTP\n          periodSeconds: 10\n",
 		}},
-		"no budget": {sound(budgets()), Patch{
+		"no budget of an add-on": {sound(budgets(), asAddOn), Patch{
 			Budget:   "apiVersion: policy/v1\nkind: PodDisruptionBudget\nmetadata:\n  name: coredns\n  namespace: kube-system\nspec:\n  maxUnavailable: 1\n  selector:\n    matchLabels:\n      k8s-app: kube-dns\n",
 			EKSAddOn: `{"podDisruptionBudget":{"enabled":true,"maxUnavailable":1}}`,
 		}},
@@ -268,18 +337,26 @@ func TestPatch(t *testing.T) {
 		"nodes of unknown capacity":  {sound(pods(Spot, UnknownCapacity)), Patch{}},
 		"all on spot": {sound(pods(Spot, Spot)), Patch{
 			Deployment: "spec:\n  template:\n    spec:\n      affinity:\n        nodeAffinity:\n          preferredDuringSchedulingIgnoredDuringExecution:\n" + preference,
-			EKSAddOn:   `{"affinity":{"nodeAffinity":{"preferredDuringSchedulingIgnoredDuringExecution":[{"weight":100,"preference":{"matchExpressions":[{"key":"karpenter.sh/capacity-type","operator":"NotIn","values":["spot"]}]}}]}}}`,
 		}},
-		"all on spot, with preferences of its own": {sound(pods(Spot, Spot), func(d *DNS) {
-			d.Deployment.Spec.Template.Spec.Affinity = &corev1.Affinity{
+		"all on spot, of an add-on with preferences of its own": {sound(pods(Spot, Spot), asAddOn, func(d *DNS) {
+			d.Workload.Template.Spec.Affinity = &corev1.Affinity{
 				NodeAffinity:    &corev1.NodeAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{{Weight: 1}}},
 				PodAntiAffinity: &corev1.PodAntiAffinity{},
 			}
 		}), Patch{
-			Deployment: "spec:\n  template:\n    spec:\n      affinity:\n        nodeAffinity:\n          preferredDuringSchedulingIgnoredDuringExecution:\n          - preference: {}\n            weight: 1\n" + preference,
-			EKSAddOn:   `{"affinity":{"nodeAffinity":{"preferredDuringSchedulingIgnoredDuringExecution":[{"weight":1,"preference":{}},{"weight":100,"preference":{"matchExpressions":[{"key":"karpenter.sh/capacity-type","operator":"NotIn","values":["spot"]}]}}]},"podAntiAffinity":{}}}`,
+			EKSAddOn: `{"affinity":{"nodeAffinity":{"preferredDuringSchedulingIgnoredDuringExecution":[{"weight":1,"preference":{}},{"weight":100,"preference":{"matchExpressions":[{"key":"karpenter.sh/capacity-type","operator":"NotIn","values":["spot"]}]}}]},"podAntiAffinity":{}}}`,
 		}},
-		"replicas": {sound(func(d *DNS) { d.Deployment.Spec.Replicas = ptr.To(int32(1)) }), Patch{Deployment: "spec:\n  replicas: 2\n", EKSAddOn: `{"autoScaling":{"enabled":true,"maxReplicas":10,"minReplicas":2}}`}},
+		"replicas":              {sound(func(d *DNS) { d.Workload.Replicas = 1 }), Patch{Deployment: "spec:\n  replicas: 2\n"}},
+		"replicas of an add-on": {sound(asAddOn, func(d *DNS) { d.Workload.Replicas = 1 }), Patch{EKSAddOn: `{"autoScaling":{"enabled":true,"maxReplicas":10,"minReplicas":2}}`}},
+		"replicas of an autoscaler": {sound(func(d *DNS) {
+			d.Workload.Replicas, d.Workload.ManagedFields = 1, []metav1.ManagedFieldsEntry{owned("kube-controller-manager", `{"f:spec":{"f:replicas":{}}}`)}
+		}), Patch{}},
+		"all on one node": {sound(sized(2, 8), func(d *DNS) { d.Pods[0].Node = d.Pods[1].Node }), Patch{
+			Deployment: "spec:\n  template:\n    spec:\n      topologySpreadConstraints:\n      - labelSelector:\n          matchLabels:\n            k8s-app: kube-dns\n        maxSkew: 1\n        topologyKey: kubernetes.io/hostname\n        whenUnsatisfiable: ScheduleAnyway\n",
+		}},
+		"preStop is added to the grace period": {sound(grace(20), func(d *DNS) {
+			d.container().Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: 25}}}
+		}), Patch{Deployment: "spec:\n  template:\n    spec:\n      terminationGracePeriodSeconds: 45\n"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := New(c.dns)
@@ -302,11 +379,14 @@ func TestAdviceForPeople(t *testing.T) {
 				"warning lameduck-outlasts-readiness: lameduck 5s, but a terminating pod stays Ready for up to 30s (10s x 3)", "  source: https://github.com/kubernetes/kubernetes/issues/129617",
 				"warning budget: no PodDisruptionBudget", "unknown not-all-on-spot: no label shows the capacity of node-2",
 				"proposed: lameduck 5s, readiness 1s x 3", "# Deployment: kubectl -n kube-system patch deployment coredns --patch-file FILE\nspec:\n",
-				"# PodDisruptionBudget: kubectl apply -f FILE; not if the EKS add-on creates one", `{"podDisruptionBudget":`,
+				"# PodDisruptionBudget: kubectl apply -f FILE\n",
 			},
-			[]string{"Corefile for", "affinity"},
+			[]string{"Corefile for", "affinity", "EKS"},
 		},
-		"no lameduck": {sound(lameduck("0s")), []string{"# complete Corefile for ConfigMap kube-system/coredns\n.:53 {", `# EKS add-on coredns`}, []string{"# Deployment"}},
+		"no lameduck":               {sound(lameduck("0s")), []string{"# complete Corefile for ConfigMap kube-system/coredns\n.:53 {"}, []string{"# Deployment", "EKS"}},
+		"an add-on":                 {sound(lameduck("0s"), budgets(), readiness(10, 3), asAddOn), []string{"platform: EKS add-on: ", "# EKS add-on coredns", "not if the EKS add-on creates one", "the add-on has no such value: patch again"}, []string{"complete Corefile"}},
+		"a Corefile without health": {sound(corefileOf(". {\n ready\n}\n")), []string{"the cluster's zone:\n          health {\n              lameduck 5s\n          }\n"}, []string{"{ lameduck"}},
+		"an unknown lameduck":       {sound(corefileOf(". {\n health {\n lameduck {$X}\n }\n ready\n}\n")), []string{"lameduck unknown, readiness", "unknown lameduck: the lameduck is unknown: line 3"}, []string{"complete Corefile"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, err := New(c.dns)
@@ -348,10 +428,19 @@ func TestCapacityIsReadOffTheLabels(t *testing.T) {
 			{"karpenter.sh/capacity-type": "spot"},
 			{"eks.amazonaws.com/capacityType": "SPOT"},
 			{"cloud.google.com/gke-spot": "true"},
-			{"kubernetes.azure.com/scalesetpriority": "spot"},
+			{"kubernetes.azure.com/scalesetpriority": "spot", "kubernetes.azure.com/cluster": "mc"},
+			{"node-role.kubernetes.io/control-plane": "", "karpenter.sh/capacity-type": "spot"},
 			{"karpenter.sh/capacity-type": "on-demand", "node.kubernetes.io/lifecycle": "spot"},
 		},
-		Lasting:         {{"karpenter.sh/capacity-type": "on-demand"}, {"karpenter.sh/capacity-type": "reserved"}, {"eks.amazonaws.com/capacityType": "ON_DEMAND"}},
+		Lasting: {
+			{"eks.amazonaws.com/compute-type": "fargate"},
+			{"node-role.kubernetes.io/control-plane": ""},
+			{"kubernetes.azure.com/cluster": "mc"},
+			{"cloud.google.com/gke-nodepool": "a"},
+			{"karpenter.sh/capacity-type": "on-demand"},
+			{"karpenter.sh/capacity-type": "reserved"},
+			{"eks.amazonaws.com/capacityType": "ON_DEMAND"},
+		},
 		UnknownCapacity: {nil, {"kubernetes.io/hostname": "spot"}},
 	} {
 		for _, labels := range of {
@@ -374,7 +463,7 @@ func TestReadOnlyReads(t *testing.T) {
 	same := func(*corev1.Pod) {}
 	configMap := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "coredns", Namespace: "kube-system"}, Data: map[string]string{"Corefile": corefileText}}
 	client := fake.NewClientset(
-		d.Deployment, &d.Budgets[0], node, configMap,
+		asDeployment(d.Workload), &d.Budgets[0], node, configMap,
 		on("a", "node-1", same), on("b", "node-gone", same), on("waits", "", same),
 		on("ends", "node-1", func(p *corev1.Pod) {
 			p.DeletionTimestamp, p.Finalizers = ptr.To(metav1.Now()), []string{"a/b"}
@@ -393,12 +482,7 @@ func TestReadOnlyReads(t *testing.T) {
 			t.Errorf("%s %s", verb, action.GetResource().Resource)
 		}
 	}
-	for name, want := range map[string]string{"kube-dns": "use --namespace and --deployment"} {
-		if _, err := Read(t.Context(), client, noObjects(), "kube-system", name); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %q", name, err, want)
-		}
-	}
-	if _, err := Read(t.Context(), fake.NewClientset(d.Deployment, &corev1.ConfigMap{ObjectMeta: configMap.ObjectMeta}), noObjects(), "kube-system", "coredns"); err == nil || !strings.Contains(err.Error(), "has a Corefile; it mounts: coredns") {
-		t.Errorf("no Corefile: %v", err)
+	if _, err := Read(t.Context(), client, noObjects(), "kube-system", "kube-dns"); err == nil || !strings.Contains(err.Error(), "use --namespace and --deployment") {
+		t.Errorf("another name: %v", err)
 	}
 }

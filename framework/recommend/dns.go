@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/utils/ptr"
@@ -21,20 +20,34 @@ import (
 
 // DNS is what is known of a cluster's CoreDNS, and of the Karpenter under it.
 type DNS struct {
-	Corefile  string // the text
-	ConfigMap string // of the Corefile: namespace/name
-	// CorefileObject is that ConfigMap, with the owners of its fields; nil if unknown.
+	// Workload are the pods that answer the cluster's DNS; its Kind is empty if there are none, as
+	// the platform answers it by other means.
+	Workload Workload
+	// Others are more workloads behind the Service of the cluster's DNS.
+	Others   []Workload
+	Platform Platform
+	Corefile string // the text
+	// CorefileUnread is why there is no text.
+	CorefileUnread string
+	CorefilePath   string // in the pods
+	ConfigMap      string // of the Corefile: namespace/name
+	// CorefileObject is that ConfigMap, with the owners of its fields, and CorefileKey the key in it;
+	// nil if unknown.
 	CorefileObject *corev1.ConfigMap
-	Deployment     *appsv1.Deployment
-	Budgets        []policyv1.PodDisruptionBudget // of the Deployment's namespace
+	CorefileKey    string
+	Mounts         []Mount
+	Env            []corev1.EnvVar                // of the container, also from ConfigMaps
+	Budgets        []policyv1.PodDisruptionBudget // of the workload's namespace
 	Pods           []Pod
 	Size           Size // of the cluster
+	Zones          int  // of its nodes
 	Karpenter      Karpenter
 }
 
 // Pod is a pod of CoreDNS or of Karpenter.
 type Pod struct {
 	Name, Node string
+	Zone       string // of its node; empty if unknown
 	Capacity   Capacity
 	Label      string // of its node, by which it is known to be spot; else empty
 	Pool       string // Karpenter's NodePool of its node; empty if Karpenter does not manage it
@@ -63,6 +76,16 @@ var capacityLabels = []struct{ key, spot string }{
 	{"kubernetes.azure.com/scalesetpriority", "spot"},
 }
 
+// lastingLabels mark nodes that are not spot, each with such a value; empty for every value. AKS and
+// GKE label each of their nodes, and those that are spot by a label above.
+var lastingLabels = []struct{ key, value string }{
+	{computeTypeLabel, "fargate"},
+	{"node-role.kubernetes.io/control-plane", ""},
+	{"node-role.kubernetes.io/master", ""},
+	{"kubernetes.azure.com/cluster", ""},
+	{"cloud.google.com/gke-nodepool", ""},
+}
+
 // CapacityOf determines a node's capacity from its labels and returns the label that
 // marks it as spot. If labels contradict each other, the node counts as spot.
 func CapacityOf(labels map[string]string) (of Capacity, label string) {
@@ -76,10 +99,15 @@ func CapacityOf(labels map[string]string) (of Capacity, label string) {
 			of = Lasting
 		}
 	}
+	for _, l := range lastingLabels {
+		if value, ok := labels[l.key]; ok && (l.value == "" || value == l.value) {
+			of = Lasting
+		}
+	}
 	return of, ""
 }
 
-// Kubernetes' defaults for what a Deployment does not specify; times in seconds.
+// Kubernetes' defaults for what a workload does not specify; times in seconds.
 const (
 	defaultPeriod    = 10
 	defaultThreshold = 3
@@ -93,19 +121,19 @@ func (d DNS) settings(c coredns.Corefile) coredns.Settings {
 	probe := ptr.Deref(d.readiness(), corev1.Probe{})
 	seconds := func(n int64) strict.Duration { return strict.Duration(time.Duration(n) * time.Second) }
 	return coredns.Settings{
-		Replicas: int(ptr.Deref(d.Deployment.Spec.Replicas, defaultReplicas)),
-		Lameduck: strict.Duration(c.Lameduck),
+		Replicas: d.Workload.Replicas,
+		Lameduck: strict.Duration(c.Lameduck), LameduckUnknown: c.LameduckUnknown != "" || d.CorefileUnread != "",
 		Readiness: coredns.Readiness{
 			Period:           seconds(int64(cmp.Or(probe.PeriodSeconds, defaultPeriod))),
 			FailureThreshold: int(cmp.Or(probe.FailureThreshold, defaultThreshold)),
 		},
-		GracePeriod: seconds(ptr.Deref(d.Deployment.Spec.Template.Spec.TerminationGracePeriodSeconds, defaultGrace)),
+		GracePeriod: seconds(ptr.Deref(d.Workload.Template.Spec.TerminationGracePeriodSeconds, defaultGrace)),
 	}
 }
 
 // container returns the container of CoreDNS.
 func (d DNS) container() *corev1.Container {
-	return containerOf(&d.Deployment.Spec.Template.Spec, "coredns")
+	return d.Workload.container()
 }
 
 // containerOf returns the container with that name, else the first; nil if there is none.
@@ -123,4 +151,31 @@ func (d DNS) readiness() *corev1.Probe {
 		return c.ReadinessProbe
 	}
 	return nil
+}
+
+// preStop is how long the hook preStop of the container runs before CoreDNS hears of its end: it uses up
+// the grace period. Unknown is why that is not known; else it is empty.
+func (d DNS) preStop() (seconds time.Duration, unknown string) {
+	c := d.container()
+	if c == nil || c.Lifecycle == nil || c.Lifecycle.PreStop == nil {
+		return 0, ""
+	}
+	switch hook := c.Lifecycle.PreStop; {
+	case hook.Sleep != nil:
+		return time.Duration(hook.Sleep.Seconds) * time.Second, ""
+	case hook.Exec != nil:
+		// sleep 25, or sh -c "sleep 25"
+		words := strings.Fields(strings.Join(hook.Exec.Command, " "))
+		if n := len(words); n >= 2 && strings.HasSuffix(words[n-2], "sleep") && (n == 2 || n == 4 && words[1] == "-c") {
+			text := words[n-1]
+			if !strings.ContainsAny(text, "smhd") {
+				text += "s"
+			}
+			if d, err := time.ParseDuration(text); err == nil && d >= 0 {
+				return d, ""
+			}
+		}
+		return 0, "how long its preStop hook runs: " + strings.Join(hook.Exec.Command, " ")
+	}
+	return 0, "how long its preStop hook runs"
 }

@@ -258,8 +258,8 @@ func TestReadKarpenter(t *testing.T) {
 	former := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: formerSettings, Namespace: "karpenter"}, Data: map[string]string{"aws.interruptionQueueName": "old"}}
 	cluster := func(versions ...string) *fake.Clientset {
 		client := fake.NewClientset(
-			d.Deployment, d.Karpenter.Deployment, node, corefile, former,
-			pod("a", "kube-system", d.Deployment.Spec.Template.Labels), pod("k", "karpenter", d.Karpenter.Deployment.Labels),
+			asDeployment(d.Workload), d.Karpenter.Deployment, node, corefile, former,
+			pod("a", "kube-system", d.Workload.Template.Labels), pod("k", "karpenter", d.Karpenter.Deployment.Labels),
 		)
 		for _, v := range versions {
 			client.Discovery().(*fakediscovery.FakeDiscovery).Resources = append(client.Discovery().(*fakediscovery.FakeDiscovery).Resources, &metav1.APIResourceList{GroupVersion: v})

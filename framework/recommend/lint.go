@@ -1,7 +1,6 @@
 package recommend
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,9 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"sigs.k8s.io/yaml"
 
-	"github.com/spotdrill/spotdrill/framework/addon"
 	"github.com/spotdrill/spotdrill/framework/coredns"
 	"github.com/spotdrill/spotdrill/framework/history"
 )
@@ -32,19 +29,43 @@ const (
 	ProxySync = 2 * time.Second
 )
 
+// lintStart checks whether CoreDNS starts with its Corefile.
+func (d DNS) lintStart(c coredns.Corefile) []Finding {
+	switch {
+	case d.CorefileUnread != "":
+		return []Finding{unknown("corefile", "%s", d.CorefileUnread)}
+	case c.Refused != "":
+		return []Finding{breaks("next-pod-starts", "CoreDNS does not start with the Corefile of ConfigMap %s: %s", d.ConfigMap, c.Refused)}
+	}
+	return nil
+}
+
 // lintEnd checks what a terminating pod does.
 func (d DNS) lintEnd(c coredns.Corefile, s coredns.Settings) []Finding {
 	proposed := d.propose(s)
 	switch {
-	case !c.Health:
-		return []Finding{breaks("health-plugin", "the Corefile has no health plugin").fixedBy(proposed.Lameduck.D()).unlessIn(c.Imports)}
+	case c.Refused != "" && (c.LameduckUnknown != "" || len(c.Health) == 0):
+		return nil // what is behind the error is judged when it is corrected
+	case len(c.Health) == 0:
+		return []Finding{breaks("health-plugin", "the Corefile has %s", missing("health", c)).fixedBy(proposed.Lameduck.D()).unlessIn(c.Unread)}
+	case c.LameduckUnknown != "":
+		return []Finding{unknown("lameduck", "the lameduck is unknown: %s", c.LameduckUnknown).fixedBy(proposed.Lameduck.D())}
 	case s.Lameduck == 0:
-		return []Finding{breaks("lameduck", "the health plugin has no lameduck, or a lameduck of 0 s").fixedBy(proposed.Lameduck.D()).unlessIn(c.Imports)}
+		return []Finding{breaks("lameduck", "the health plugin has no lameduck, or a lameduck of 0 s").fixedBy(proposed.Lameduck.D())}
 	}
 	var found []Finding
-	if end := s.Lameduck.D() + ShutdownTime; end >= s.GracePeriod.D() {
-		found = append(found, breaks("lameduck-within-grace-period", "lameduck %s and up to %s for CoreDNS to exit, with terminationGracePeriodSeconds %.0f",
-			s.Lameduck.D(), ShutdownTime, s.GracePeriod.D().Seconds()).fixedBy(end.Seconds()))
+	const rule = "lameduck-within-grace-period"
+	preStop, unknownHook := d.preStop()
+	end, hook := preStop+s.Lameduck.D()+ShutdownTime, ""
+	if preStop > 0 {
+		hook = fmt.Sprintf("preStop %s, ", preStop)
+	}
+	switch {
+	case end >= s.GracePeriod.D():
+		found = append(found, breaks(rule, "%slameduck %s and up to %s for CoreDNS to exit, with terminationGracePeriodSeconds %.0f",
+			hook, s.Lameduck.D(), ShutdownTime, s.GracePeriod.D().Seconds()).fixedBy(end.Seconds()))
+	case unknownHook != "":
+		found = append(found, unknown(rule, "it is unknown %s; it uses up terminationGracePeriodSeconds %.0f, which lameduck %s needs", unknownHook, s.GracePeriod.D().Seconds(), s.Lameduck.D()).fixedBy(end.Seconds()))
 	}
 	if s.Lameduck.D() < s.Readiness.Unready()+ProxySync {
 		found = append(found, breaks("lameduck-outlasts-readiness",
@@ -55,19 +76,50 @@ func (d DNS) lintEnd(c coredns.Corefile, s coredns.Settings) []Finding {
 	return found
 }
 
-// lintReadiness checks whether the readiness probe of a terminating pod fails.
+// missing is what a Corefile has instead of a plugin.
+func missing(plugin string, c coredns.Corefile) string {
+	text := "no " + plugin + " plugin"
+	if c.Default {
+		text += ": it has no server block at all, so CoreDNS has only whoami and log"
+	}
+	if len(c.Nothing) > 0 {
+		text += ", and nothing is mounted that its import of " + strings.Join(c.Nothing, ", ") + " matches"
+	}
+	return text
+}
+
+// lintReadiness checks whether the readiness probe of a terminating pod fails, and that of others does
+// not.
 func (d DNS) lintReadiness(c coredns.Corefile) []Finding {
 	var found []Finding
-	if !c.Ready {
-		found = append(found, breaks("ready-plugin", "the Corefile has no ready plugin").unlessIn(c.Imports))
+	if len(c.Ready) == 0 && c.Refused == "" {
+		found = append(found, breaks("ready-plugin", "the Corefile has %s", missing("ready", c)).unlessIn(c.Unread))
+	}
+	fix := "the port at which the plugin ready listens, with the plugin in the Corefile"
+	if port, ok := d.readyPort(c); ok {
+		fix = fmt.Sprintf("port %d, where the Corefile has it", port)
 	}
 	switch probe := d.readiness(); {
 	case probe == nil:
-		found = append(found, breaks("readiness-probe", "the pods have no readiness probe"))
+		found = append(found, breaks("readiness-probe", "the pods have no readiness probe").fixedBy(fix))
 	case probe.HTTPGet == nil:
-		found = append(found, breaks("readiness-asks-ready", "the readiness probe does not use HTTP"))
+		found = append(found, breaks("readiness-asks-ready", "the readiness probe does not use HTTP").fixedBy(fix))
 	case probe.HTTPGet.Path != "/ready":
-		found = append(found, breaks("readiness-asks-ready", "the readiness probe uses %s", probe.HTTPGet.Path))
+		found = append(found, breaks("readiness-asks-ready", "the readiness probe uses %s", probe.HTTPGet.Path).fixedBy(fix))
+	case len(c.Ready) > 0:
+		const rule = "readiness-port"
+		found = append(found, d.lintPort(rule, *probe.HTTPGet, c.Ready, "ready")...)
+	}
+	if container := d.container(); container != nil && container.LivenessProbe != nil && len(c.Health) > 0 {
+		if get := container.LivenessProbe.HTTPGet; get != nil && get.Path == "/health" {
+			const rule = "liveness-port"
+			found = append(found, d.lintPort(rule, *get, c.Health, "health")...)
+		}
+	}
+	for _, at := range c.Ready {
+		if at.Port != "" && slices.Contains(c.Health, at) {
+			found = append(found, breaks("health-and-ready-ports", "health and ready both listen on %s", at))
+		}
 	}
 	return found
 }
@@ -76,8 +128,13 @@ func (d DNS) lintReadiness(c coredns.Corefile) []Finding {
 func (d DNS) lintReplicas(s coredns.Settings) []Finding {
 	var found []Finding
 	if s.Replicas < 2 {
-		found = append(found, breaks("replicas", "replicas %d", s.Replicas))
+		f := breaks("replicas", "replicas %d", s.Replicas)
+		if by := d.scaledBy(); by != "" {
+			f.Fix = "at least 2 replicas as the minimum of the autoscaler that owns them (" + by + "), on different nodes"
+		}
+		found = append(found, f)
 	}
+	found = append(found, d.lintSpread()...)
 	var unlabelled []string
 	spot := 0
 	for _, p := range d.Pods {
@@ -91,8 +148,8 @@ func (d DNS) lintReplicas(s coredns.Settings) []Finding {
 	const rule = "not-all-on-spot"
 	switch {
 	case len(d.Pods) == 0:
-		f := unknown(rule, "the Deployment has no pods on nodes")
-		f.Fix = "find out why: `kubectl -n " + d.Deployment.Namespace + " describe deployment " + d.Deployment.Name + "`"
+		f := unknown(rule, "%s has no pods on nodes", d.Workload)
+		f.Fix = "find out why: `kubectl -n " + d.Workload.Namespace + " describe " + strings.ToLower(string(d.Workload.Kind)) + " " + d.Workload.Name + "`"
 		found = append(found, f)
 	case spot == len(d.Pods):
 		found = append(found, breaks(rule, "all %d pods are on spot nodes: %s", spot, places(d.Pods)))
@@ -113,65 +170,11 @@ func places(pods []Pod) string {
 	return strings.Join(out, ", ")
 }
 
-// addOnValues are the values of CoreDNS that decide whether a query is lost, and where they are.
-func (d DNS) addOnValues() []addOnValue {
-	pod := []any{"spec", "template", "spec"}
-	in := func(path ...any) []any { return append(slices.Clone(pod), path...) }
-	values := []addOnValue{
-		{"replicas", d.Deployment, []any{"spec", "replicas"}},
-		{"nodeSelector", d.Deployment, in("nodeSelector")},
-		{"terminationGracePeriodSeconds", d.Deployment, in("terminationGracePeriodSeconds")},
-	}
-	if c := d.container(); c != nil {
-		values = append(values, addOnValue{"the readiness probe", d.Deployment, in("containers", addon.Item(c.Name), "readinessProbe")})
-	}
-	if d.CorefileObject != nil {
-		values = append(values, addOnValue{"the Corefile (with lameduck)", d.CorefileObject, []any{"data", "Corefile"}})
-	}
-	return values
-}
-
-type addOnValue struct {
-	name string
-	of   metav1.Object
-	path []any
-}
-
-// lintAddOn checks whether values of an EKS add-on were set by somebody else, whom an upgrade
-// overrules.
-func (d DNS) lintAddOn() []Finding {
-	managers, err := addon.Owners(d.Deployment, "spec")
-	if err == nil && !slices.Contains(managers, addon.Manager) {
-		return nil // no add-on
-	}
-	var set []string
-	for _, v := range d.addOnValues() {
-		var by []string
-		if by, err = addon.Owners(v.of, v.path...); err != nil {
-			break
-		}
-		by = slices.DeleteFunc(by, func(manager string) bool {
-			return manager == addon.Manager || strings.Contains(manager, "autoscaler")
-		})
-		if len(by) > 0 {
-			set = append(set, fmt.Sprintf("%s by %s", v.name, strings.Join(by, ", ")))
-		}
-	}
-	const rule = "add-on-values-by-configuration"
-	switch {
-	case err != nil:
-		return []Finding{unknown(rule, "managedFields cannot be read: %v", err)}
-	case len(set) > 0:
-		return []Finding{breaks(rule, "CoreDNS is an EKS add-on, and others than EKS set: %s", strings.Join(set, "; "))}
-	}
-	return nil
-}
-
 // budgetsOfPods returns the budgets that select the pods of CoreDNS.
 func (d DNS) budgetsOfPods() (of []policyv1.PodDisruptionBudget) {
 	for _, b := range d.Budgets {
 		selector, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
-		if err == nil && selector.Matches(labels.Set(d.Deployment.Spec.Template.Labels)) {
+		if err == nil && selector.Matches(labels.Set(d.Workload.Template.Labels)) {
 			of = append(of, b)
 		}
 	}
@@ -183,6 +186,9 @@ func (d DNS) lintBudgets(s coredns.Settings) []Finding {
 	of := d.budgetsOfPods()
 	switch len(of) {
 	case 0:
+		if d.Workload.Kind == DaemonSet {
+			return nil // a drain leaves its pods where they are
+		}
 		return []Finding{breaks("budget", "no PodDisruptionBudget selects the pods")}
 	case 1:
 	default:
@@ -222,9 +228,6 @@ func allows(spec policyv1.PodDisruptionBudgetSpec, replicas int) (int, error) {
 	return replicas - n, err
 }
 
-// ErrAddOnValues reports that a text has no configuration values of the EKS add-on coredns.
-var ErrAddOnValues = errors.New("no configuration values of the EKS add-on coredns")
-
 // Size is that of a cluster.
 type Size struct{ Nodes, Cores int }
 
@@ -247,60 +250,13 @@ func (d DNS) replicasFor() int {
 // lintSize checks whether there are enough replicas for the size of the cluster.
 func (d DNS) lintSize(s coredns.Settings) []Finding {
 	want := d.replicasFor()
-	if s.Replicas < 2 || s.Replicas >= want {
-		return nil // fewer than two break another rule
+	if s.Replicas < 2 || s.Replicas >= want || d.Workload.Kind == DaemonSet {
+		return nil // fewer than two break another rule; a DaemonSet has as many as nodes
 	}
 	f := breaks("replicas-for-cluster-size", "replicas %d, and the cluster has %s", s.Replicas, d.Size).fixedBy(want)
+	if by := d.scaledBy(); by != "" {
+		f.Fix = fmt.Sprintf("at least %d replicas as the minimum of the autoscaler that owns them (%s)", want, by)
+	}
 	f.Why = fmt.Sprintf(f.Why, coredns.NodesPerReplica, coredns.CoresPerReplica)
 	return []Finding{f}
-}
-
-// autoScaling is the configuration value of the add-on that keeps at least so many replicas.
-func autoScaling(replicas int) map[string]any {
-	return map[string]any{"enabled": true, "minReplicas": replicas, "maxReplicas": max(coredns.MostReplicas, replicas)}
-}
-
-// AddOnValues are the configuration values of the EKS add-on coredns, as far as rules are about
-// them.
-type AddOnValues struct {
-	AutoScaling *struct {
-		Enabled     bool `json:"enabled"`
-		MinReplicas int  `json:"minReplicas"`
-		MaxReplicas int  `json:"maxReplicas"`
-	} `json:"autoScaling"`
-}
-
-// ReadAddOnValues reads them from JSON or YAML. Errors: ErrAddOnValues.
-func ReadAddOnValues(text []byte) (AddOnValues, error) {
-	var v AddOnValues
-	if err := yaml.Unmarshal(text, &v); err != nil {
-		return v, fmt.Errorf("%w: %w", ErrAddOnValues, err)
-	}
-	if a := v.AutoScaling; a != nil && a.Enabled {
-		// What is left out has the add-on's default.
-		if a.MinReplicas == 0 {
-			a.MinReplicas = 2
-		}
-		if a.MaxReplicas == 0 {
-			a.MaxReplicas = coredns.MostReplicas
-		}
-		if a.MinReplicas < 1 || a.MaxReplicas < a.MinReplicas {
-			return v, fmt.Errorf("%w: autoScaling from %d to %d", ErrAddOnValues, a.MinReplicas, a.MaxReplicas)
-		}
-	}
-	return v, nil
-}
-
-// WithAddOnValues adds the findings about configuration values.
-func (a Advice) WithAddOnValues(v AddOnValues) Advice {
-	if v.AutoScaling == nil || !v.AutoScaling.Enabled {
-		return a
-	}
-	scaling, size := coredns.AutoScaling{Min: v.AutoScaling.MinReplicas, Max: v.AutoScaling.MaxReplicas}, a.dns.Size
-	if scaling.Replicas(size.Nodes, size.Cores) > scaling.Min {
-		return a
-	}
-	nodes, cores := scaling.Min*coredns.NodesPerReplica, scaling.Min*coredns.CoresPerReplica
-	return a.With(breaks("auto-scaling-by-size", "autoScaling from %d to %d stays at %d up to %d nodes and %d cores, and the cluster has %s",
-		scaling.Min, scaling.Max, scaling.Min, nodes, cores, size))
 }

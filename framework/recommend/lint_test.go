@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 )
 
 // owned is an entry of managedFields.
@@ -27,8 +26,12 @@ func TestLintOfAnAddOn(t *testing.T) {
 	)
 	with := func(config string, deploy ...metav1.ManagedFieldsEntry) DNS {
 		return sound(func(d *DNS) {
-			d.Deployment.ManagedFields = deploy
-			d.CorefileObject = &corev1.ConfigMap{}
+			d.Workload.ManagedFields = deploy
+			d.Platform = platformOf(d.Workload, nil)
+			if len(deploy) > 1 && deploy[0].Manager == "eks" {
+				d.Platform = EKSAddOn // the rest may not be readable
+			}
+			d.CorefileObject, d.CorefileKey = &corev1.ConfigMap{}, "Corefile"
 			if config != "" {
 				d.CorefileObject.ManagedFields = []metav1.ManagedFieldsEntry{owned(config, corefile)}
 			}
@@ -44,17 +47,18 @@ func TestLintOfAnAddOn(t *testing.T) {
 		want []string
 		got  string
 	}{
-		"no add-on":                           {with("kubectl-edit", owned("helm", replicas)), nil, ""},
-		"nothing of others":                   {with("eks", eks, status), nil, ""},
-		"a Corefile that was edited":          {with("kubectl-edit", eks), []string{"add-on-values-by-configuration"}, "the Corefile (with lameduck) by kubectl-edit"},
-		"replicas by kubectl scale":           {with("eks", eks, scaled), []string{"add-on-values-by-configuration"}, "replicas by kubectl"},
-		"replicas by an autoscaler":           {with("eks", eks, owned("cluster-proportional-autoscaler", replicas)), nil, ""},
-		"a probe by Helm":                     {with("eks", eks, owned("helm", probe)), []string{"add-on-values-by-configuration"}, "the readiness probe by helm"},
-		"the probe of another container":      {with("eks", eks, owned("helm", sidecar)), nil, ""},
-		"a nodeSelector by Terraform":         {with("eks", eks, owned("Terraform", selector)), []string{"add-on-values-by-configuration"}, "nodeSelector by Terraform"},
-		"several":                             {with("kubectl-edit", eks, owned("helm", selector)), []string{"add-on-values-by-configuration"}, "nodeSelector by helm; the Corefile"},
-		"unreadable managedFields":            {with("eks", eks, owned("helm", `{"x":1}`)), []string{"add-on-values-by-configuration?"}, "cannot be read"},
-		"a Corefile whose owners are unknown": {sound(func(d *DNS) { d.Deployment.ManagedFields = []metav1.ManagedFieldsEntry{eks} }), nil, ""},
+		"no add-on":                             {with("kubectl-edit", owned("helm", replicas)), nil, ""},
+		"nothing of others":                     {with("eks", eks, status), nil, ""},
+		"a Corefile that was edited":            {with("kubectl-edit", eks), []string{"add-on-values-by-configuration"}, "the Corefile (with lameduck) by kubectl-edit"},
+		"replicas by kubectl scale":             {with("eks", eks, scaled), []string{"add-on-values-by-configuration"}, "replicas by kubectl"},
+		"replicas by an autoscaler":             {with("eks", eks, owned("cluster-proportional-autoscaler", replicas)), nil, ""},
+		"a probe by Helm":                       {with("eks", eks, owned("helm", probe)), nil, ""}, // the add-on has no value for it
+		"the probe of another container":        {with("eks", eks, owned("helm", sidecar)), nil, ""},
+		"replicas by a HorizontalPodAutoscaler": {with("eks", eks, owned("kube-controller-manager", replicas)), nil, ""},
+		"a nodeSelector by Terraform":           {with("eks", eks, owned("Terraform", selector)), []string{"add-on-values-by-configuration"}, "nodeSelector by Terraform"},
+		"several":                               {with("kubectl-edit", eks, owned("helm", selector)), []string{"add-on-values-by-configuration"}, "nodeSelector by helm; the Corefile"},
+		"unreadable managedFields":              {with("eks", eks, owned("helm", `{"x":1}`)), []string{"add-on-values-by-configuration?"}, "cannot be read"},
+		"a Corefile whose owners are unknown":   {sound(asAddOn, func(d *DNS) { d.Workload.ManagedFields = []metav1.ManagedFieldsEntry{eks} }), nil, ""},
 	} {
 		rules, found := rulesOf(t, c.dns)
 		if !slices.Equal(rules, c.want) {
@@ -81,7 +85,7 @@ func TestReplicasForTheSizeOfTheCluster(t *testing.T) {
 		"larger than any DNS": {sized(4000, 64000), []string{"replicas-for-cluster-size"}, `{"autoScaling":{"enabled":true,"maxReplicas":10,"minReplicas":10}}`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := sound(c.size)
+			d := sound(c.size, asAddOn)
 			if got, _ := rulesOf(t, d); !slices.Equal(got, c.rules) {
 				t.Errorf("got %v, want %v", got, c.rules)
 			}
@@ -91,7 +95,7 @@ func TestReplicasForTheSizeOfTheCluster(t *testing.T) {
 			}
 		})
 	}
-	few := sound(sized(33, 100), func(d *DNS) { d.Deployment.Spec.Replicas = ptr.To(int32(3)) })
+	few := sound(sized(33, 100), func(d *DNS) { d.Workload.Replicas = 3 })
 	if got, _ := rulesOf(t, few); got != nil {
 		t.Errorf("three for 33 nodes: %v", got)
 	}
@@ -103,18 +107,19 @@ func TestAutoScalingOfConfigurationValues(t *testing.T) {
 		size   func(*DNS)
 		want   string // of the finding
 	}{
-		"as an operator set it":       {`{"autoScaling":{"enabled":true,"minReplicas":3,"maxReplicas":10},"nodeSelector":{"nodegroup":"on-demand"}}`, sized(48, 384), "autoScaling from 3 to 10 stays at 3 up to 48 nodes and 768 cores, and the cluster has 48 nodes with 384 cores"},
-		"in a cluster that is larger": {`{"autoScaling":{"enabled":true,"minReplicas":3,"maxReplicas":10}}`, sized(49, 384), ""},
-		"with the add-on's defaults":  {"autoScaling:\n  enabled: true\n", sized(5, 20), "autoScaling from 2 to 10 stays at 2 up to 32 nodes and 512 cores"},
-		"turned off":                  {`{"autoScaling":{"enabled":false,"minReplicas":3}}`, sized(5, 20), ""},
-		"without any":                 {`{"replicaCount":4}`, sized(5, 20), ""},
+		"as an operator set it":         {`{"autoScaling":{"enabled":true,"minReplicas":3,"maxReplicas":10},"nodeSelector":{"nodegroup":"on-demand"}}`, sized(48, 384), "autoScaling from 3 to 10 stays at 3 up to 48 nodes and 768 cores, and the cluster has 48 nodes with 384 cores"},
+		"in a cluster that is larger":   {`{"autoScaling":{"enabled":true,"minReplicas":3,"maxReplicas":10}}`, sized(49, 384), ""},
+		"as describe-addon prints them": {`{"addon":{"addonName":"coredns","configurationValues":"{\"autoScaling\":{\"enabled\":true,\"minReplicas\":3}}"}}`, sized(48, 384), "autoScaling from 3 to 10 stays at 3"},
+		"with the add-on's defaults":    {"autoScaling:\n  enabled: true\n", sized(5, 20), "autoScaling from 2 to 10 stays at 2 up to 32 nodes and 512 cores"},
+		"turned off":                    {`{"autoScaling":{"enabled":false,"minReplicas":3}}`, sized(5, 20), ""},
+		"without any":                   {`{"replicaCount":4}`, sized(5, 20), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			values, err := ReadAddOnValues([]byte(c.values))
 			if err != nil {
 				t.Fatal(err)
 			}
-			a, err := New(sound(c.size, func(d *DNS) { d.Deployment.Spec.Replicas = ptr.To(int32(9)) }))
+			a, err := New(sound(c.size, func(d *DNS) { d.Workload.Replicas = 9 }))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -136,6 +141,8 @@ func TestConfigurationValuesThatAreNone(t *testing.T) {
 		"a word for a number":    `{"autoScaling":{"enabled":true,"minReplicas":"three"}}`,
 		"less than none":         `{"autoScaling":{"enabled":true,"minReplicas":-1}}`,
 		"a maximum below it":     `{"autoScaling":{"enabled":true,"minReplicas":5,"maxReplicas":4}}`,
+		"a value that it lacks":  `{"autoscaling":{"enabled":true}}`,
+		"another answer of AWS":  `{"cluster":{"name":"a"}}`,
 		"above the default most": `{"autoScaling":{"enabled":true,"minReplicas":11}}`,
 	} {
 		if _, err := ReadAddOnValues([]byte(text)); !errors.Is(err, ErrAddOnValues) {

@@ -3,6 +3,7 @@ package recommend
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -14,12 +15,14 @@ import (
 	"github.com/spotdrill/spotdrill/framework/strict"
 )
 
-// Patch changes the settings, and adds a missing budget and affinity. A part is empty if
-// there is nothing to change.
+// Patch changes the settings, and adds a missing budget, spreading and affinity, as far as the platform
+// keeps such changes. A part is empty if there is nothing to change.
 type Patch struct {
 	// Corefile is the complete text.
 	Corefile string `json:"corefile,omitempty"`
-	// Deployment is a strategic merge patch in YAML.
+	// Custom is a patch of the platform's ConfigMap for additions to the Corefile, in YAML.
+	Custom string `json:"custom,omitempty"`
+	// Deployment is a strategic merge patch of the Deployment or DaemonSet, in YAML.
 	Deployment string `json:"deployment,omitempty"`
 	// Budget is the manifest of a PodDisruptionBudget, in YAML.
 	Budget string `json:"budget,omitempty"`
@@ -38,13 +41,21 @@ const spare = 5 * time.Second
 
 // propose returns settings that follow the rules and change as little as possible: a
 // longer lameduck if it fits into the grace period, else a faster readiness probe, and a
-// longer grace period if even that does not fit.
+// longer grace period if even that does not fit. If the platform reverts the last two, the settings stay as
+// they are.
 func (d DNS) propose(s coredns.Settings) coredns.Settings {
 	out := s
-	out.Replicas = max(s.Replicas, d.replicasFor())
-	fits := func() bool { return out.Lameduck.D()+ShutdownTime < out.GracePeriod.D() }
+	if d.Workload.Kind != DaemonSet && d.scaledBy() == "" {
+		out.Replicas = max(s.Replicas, d.replicasFor())
+	}
+	preStop, _ := d.preStop()
+	fits := func() bool { return preStop+out.Lameduck.D()+ShutdownTime < out.GracePeriod.D() }
 	least := func() strict.Duration { return strict.Duration(max(out.Readiness.Unready()+ProxySync, leastLameduck)) }
 	if out.Lameduck = max(s.Lameduck, least()); fits() {
+		return out
+	}
+	if !platforms[d.Platform].workload && d.Platform != EKSAddOn {
+		out.Lameduck = s.Lameduck
 		return out
 	}
 	out.Readiness.Period = strict.Duration(time.Second)
@@ -52,56 +63,137 @@ func (d DNS) propose(s coredns.Settings) coredns.Settings {
 		return out
 	}
 	if out.Lameduck = least(); !fits() {
-		out.GracePeriod = out.Lameduck + strict.Duration(ShutdownTime+spare)
+		out.GracePeriod = strict.Duration(preStop) + out.Lameduck + strict.Duration(ShutdownTime+spare)
 	}
 	return out
 }
 
 // patch returns the patch to the proposed settings, with what is missing by the
-// findings.
+// findings. There is none with which a pod could not start, or not become Ready: with a Corefile that
+// CoreDNS refuses, nothing but a budget is proposed.
 func (a Advice) patch() (p Patch, err error) {
-	d, now, want := a.dns, a.Now, a.Proposed
-	addOn := map[string]any{}
-	if a.corefile.Health && now.Lameduck != want.Lameduck {
-		if p.Corefile, err = coredns.WithLameduck(d.Corefile, want.Lameduck.D()); err != nil {
-			return Patch{}, err
-		}
-		addOn["corefile"] = p.Corefile
-	}
-	if now.Replicas != want.Replicas {
-		addOn["autoScaling"] = autoScaling(want.Replicas)
-	}
-	if a.violates("budget") {
+	d, keeps := a.dns, platforms[a.dns.Platform]
+	if a.violates("budget") && keeps.budget {
 		if p.Budget, err = d.newBudget(); err != nil {
 			return Patch{}, fmt.Errorf("write the PodDisruptionBudget: %w", err)
 		}
-		addOn["podDisruptionBudget"] = map[string]any{"enabled": true, "maxUnavailable": 1}
+	}
+	if a.corefile.Refused != "" {
+		return p, nil
+	}
+	corefile := a.newCorefile()
+	switch {
+	case keeps.corefile:
+		p.Corefile = corefile
+	case keeps.custom != "":
+		if p.Custom, err = a.newCustom(keeps.custom); err != nil {
+			return Patch{}, fmt.Errorf("write the patch of ConfigMap %s: %w", keeps.custom, err)
+		}
 	}
 	var affinity *corev1.Affinity
-	if a.violates("not-all-on-spot") {
+	if a.violates("not-all-on-spot") && d.Workload.Kind == Deployment {
 		affinity = d.awayFromSpot()
-		addOn["affinity"] = affinity // it replaces the add-on's own
 	}
-	if len(addOn) > 0 {
-		text, err := json.Marshal(addOn)
-		if err != nil {
+	if d.Platform == EKSAddOn {
+		if p.EKSAddOn, err = a.addOnPatch(corefile, affinity, p.Budget != ""); err != nil {
 			return Patch{}, fmt.Errorf("write the EKS add-on's configuration: %w", err)
 		}
-		p.EKSAddOn = string(text)
 	}
-	if p.Deployment, err = d.patchDeployment(now, want, affinity, a.corefile.Ready); err != nil {
-		return Patch{}, fmt.Errorf("write the Deployment's patch: %w", err)
+	if keeps.workload || d.Platform == EKSAddOn {
+		if p.Deployment, err = a.patchWorkload(affinity, keeps.workload); err != nil {
+			return Patch{}, fmt.Errorf("write the patch of %s: %w", d.Workload, err)
+		}
 	}
 	return p, nil
 }
 
+// newCorefile is the Corefile with the proposed lameduck, and with ready; empty if nothing changes or
+// the lines cannot be changed.
+func (a Advice) newCorefile() string {
+	if a.dns.CorefileUnread != "" {
+		return ""
+	}
+	now, s := a.dns.Corefile, a.dns.source()
+	unread := len(a.corefile.Unread) > 0 // what seems to be missing may be there
+	if a.Now.Lameduck != a.Proposed.Lameduck && a.corefile.LameduckUnknown == "" {
+		if text, err := s.WithLameduck(a.Proposed.Lameduck.D()); err == nil {
+			s.Text = text
+		}
+	}
+	if len(a.corefile.Ready) == 0 && !unread {
+		if text, err := s.WithReady(); err == nil {
+			s.Text = text
+		}
+	}
+	if s.Text == now {
+		return ""
+	}
+	return s.Text
+}
+
+// customKey is the key of the addition to the Corefile. Imported files are sorted, and the last lameduck
+// of a server block counts.
+const customKey = "zz-lameduck.override"
+
+// newCustom is the patch of a ConfigMap whose keys *.override CoreDNS imports into its server block;
+// empty if nothing changes, or if the lameduck would not be in force.
+func (a Advice) newCustom(name string) (string, error) {
+	if a.Now.Lameduck == a.Proposed.Lameduck && a.corefile.LameduckUnknown == "" {
+		return "", nil
+	}
+	text := fmt.Sprintf("health {\n    lameduck %s\n}\n", a.Proposed.Lameduck.D())
+	d, added := a.dns, false
+	d.Mounts = slices.Clone(d.Mounts)
+	for i, m := range d.Mounts {
+		if m.ConfigMap == name {
+			m.Files = maps.Clone(m.Files)
+			m.Files[customKey] = MountedFile{ConfigMap: &corev1.ConfigMap{}, Key: customKey, Text: text}
+			d.Mounts[i], added = m, true
+		}
+	}
+	if c := coredns.Read(d.source()); !added || c.Refused != "" || c.LameduckUnknown != "" || c.Lameduck != a.Proposed.Lameduck.D() {
+		return "", nil
+	}
+	out, err := yaml.Marshal(map[string]any{
+		"apiVersion": "v1", "kind": "ConfigMap",
+		"metadata": map[string]any{"name": name, "namespace": d.Workload.Namespace},
+		"data":     map[string]string{customKey: text},
+	})
+	return string(out), err
+}
+
+// addOnPatch is the JSON of configuration values; empty if nothing changes.
+func (a Advice) addOnPatch(corefile string, affinity *corev1.Affinity, budget bool) (string, error) {
+	values := map[string]any{}
+	if corefile != "" {
+		values["corefile"] = corefile
+	}
+	if a.Now.Replicas != a.Proposed.Replicas {
+		values["autoScaling"] = autoScaling(a.Proposed.Replicas)
+	}
+	if budget {
+		values["podDisruptionBudget"] = map[string]any{"enabled": true, "maxUnavailable": 1}
+	}
+	if affinity != nil {
+		values["affinity"] = affinity // it replaces the add-on's own
+	}
+	if spreading := a.spreading(); len(spreading) > 0 {
+		values["topologySpreadConstraints"] = spreading
+	}
+	if len(values) == 0 {
+		return "", nil
+	}
+	text, err := json.Marshal(values)
+	return string(text), err
+}
+
 // newBudget returns the manifest of a PodDisruptionBudget that allows one eviction. It
-// has the name of the Deployment.
+// has the name of the workload.
 func (d DNS) newBudget() (string, error) {
 	text, err := yaml.Marshal(map[string]any{
 		"apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
-		"metadata": map[string]any{"name": d.Deployment.Name, "namespace": d.Deployment.Namespace},
-		"spec":     map[string]any{"maxUnavailable": 1, "selector": d.Deployment.Spec.Selector},
+		"metadata": map[string]any{"name": d.Workload.Name, "namespace": d.Workload.Namespace},
+		"spec":     map[string]any{"maxUnavailable": 1, "selector": d.Workload.Selector},
 	})
 	return string(text), err
 }
@@ -110,7 +202,7 @@ func (d DNS) newBudget() (string, error) {
 // that mark spot nodes. It is not a requirement: a pod that fits on no other node would
 // stay pending.
 func (d DNS) awayFromSpot() *corev1.Affinity {
-	affinity := ptr.Deref(d.Deployment.Spec.Template.Spec.Affinity.DeepCopy(), corev1.Affinity{})
+	affinity := ptr.Deref(d.Workload.Template.Spec.Affinity.DeepCopy(), corev1.Affinity{})
 	node := ptr.Deref(affinity.NodeAffinity, corev1.NodeAffinity{})
 	var not []corev1.NodeSelectorRequirement
 	for _, l := range capacityLabels {
@@ -124,37 +216,27 @@ func (d DNS) awayFromSpot() *corev1.Affinity {
 	return &affinity
 }
 
-// patchDeployment returns the patch to the Deployment. The probe is changed to /ready only
-// if the Corefile has the ready plugin: otherwise no pod would become Ready.
-func (d DNS) patchDeployment(now, want coredns.Settings, affinity *corev1.Affinity, ready bool) (string, error) {
-	spec, pod, probe := map[string]any{}, map[string]any{}, map[string]any{}
-	if affinity != nil {
+// patchWorkload returns the patch to the Deployment or DaemonSet: of its probe and grace period, and of
+// the rest of it if that is wanted.
+func (a Advice) patchWorkload(affinity *corev1.Affinity, all bool) (string, error) {
+	d, now, want := a.dns, a.Now, a.Proposed
+	spec, pod := map[string]any{}, map[string]any{}
+	if all && affinity != nil {
 		// A list is replaced as a whole, so existing entries are included.
 		pod["affinity"] = map[string]any{"nodeAffinity": map[string]any{
 			"preferredDuringSchedulingIgnoredDuringExecution": affinity.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution,
 		}}
 	}
-	if now.Replicas != want.Replicas {
+	if spreading := a.spreading(); all && len(spreading) > 0 && d.Workload.Kind == Deployment {
+		pod["topologySpreadConstraints"] = spreading
+	}
+	if all && now.Replicas != want.Replicas {
 		spec["replicas"] = want.Replicas
 	}
 	if now.GracePeriod != want.GracePeriod {
 		pod["terminationGracePeriodSeconds"] = int(want.GracePeriod.D().Seconds())
 	}
-	if has := d.readiness(); has != nil || ready {
-		if has == nil || now.Readiness.Period != want.Readiness.Period {
-			probe["periodSeconds"] = int(want.Readiness.Period.D().Seconds())
-		}
-		if has == nil || now.Readiness.FailureThreshold != want.Readiness.FailureThreshold {
-			probe["failureThreshold"] = want.Readiness.FailureThreshold
-		}
-		if ready && (has == nil || has.HTTPGet == nil || has.HTTPGet.Path != "/ready") {
-			probe["httpGet"] = map[string]any{"path": "/ready", "port": 8181, "scheme": "HTTP"}
-			if has != nil && has.HTTPGet == nil {
-				probe["tcpSocket"], probe["exec"], probe["grpc"] = nil, nil, nil
-			}
-		}
-	}
-	if len(probe) > 0 && d.container() != nil {
+	if probe := a.probe(); len(probe) > 0 {
 		pod["containers"] = []any{map[string]any{"name": d.container().Name, "readinessProbe": probe}}
 	}
 	if len(pod) > 0 {
@@ -165,4 +247,41 @@ func (d DNS) patchDeployment(now, want coredns.Settings, affinity *corev1.Affini
 	}
 	text, err := yaml.Marshal(map[string]any{"spec": spec})
 	return string(text), err
+}
+
+// probe is the patch of the readiness probe. It asks /ready only of the port at which the present
+// Corefile has it: otherwise no pod would become Ready.
+func (a Advice) probe() map[string]any {
+	d, now, want := a.dns, a.Now, a.Proposed
+	has, probe := d.readiness(), map[string]any{}
+	port, ready := d.readyPort(a.corefile)
+	if d.container() == nil || has == nil && !ready {
+		return nil
+	}
+	if has == nil || now.Readiness.Period != want.Readiness.Period {
+		probe["periodSeconds"] = int(want.Readiness.Period.D().Seconds())
+	}
+	if has == nil || now.Readiness.FailureThreshold != want.Readiness.FailureThreshold {
+		probe["failureThreshold"] = want.Readiness.FailureThreshold
+	}
+	if ready && !d.asksReady(a.corefile) {
+		get := map[string]any{"path": "/ready", "port": port, "scheme": "HTTP"}
+		if has != nil && has.HTTPGet != nil && has.HTTPGet.Host != "" {
+			get["host"] = nil // of the pod
+		}
+		probe["httpGet"] = get
+		if has != nil && has.HTTPGet == nil {
+			probe["tcpSocket"], probe["exec"], probe["grpc"] = nil, nil, nil
+		}
+	}
+	return probe
+}
+
+// asksReady reports whether the readiness probe asks /ready where it is, or may be.
+func (d DNS) asksReady(c coredns.Corefile) bool {
+	probe := d.readiness()
+	if probe == nil || probe.HTTPGet == nil || probe.HTTPGet.Path != "/ready" {
+		return false
+	}
+	return !slices.ContainsFunc(d.lintPort("readiness-port", *probe.HTTPGet, c.Ready, "ready"), func(f Finding) bool { return !f.Unknown })
 }

@@ -63,12 +63,12 @@ func (f Finding) fixedBy(values ...any) Finding {
 	return f
 }
 
-// unlessIn makes a finding that something is missing unknown if an imported file may
+// unlessIn makes a finding that something is missing unknown if what could not be read may
 // contain it.
-func (f Finding) unlessIn(imports []string) Finding {
-	if len(imports) > 0 {
+func (f Finding) unlessIn(unread []string) Finding {
+	if len(unread) > 0 {
 		f.Unknown = true
-		f.Got += ", but it imports " + strings.Join(imports, ", ") + ", which only its pods can read"
+		f.Got += ", but it may be in what could not be read: " + strings.Join(unread, ", ")
 	}
 	return f
 }
@@ -77,11 +77,20 @@ func (f Finding) unlessIn(imports []string) Finding {
 // first.
 func (d DNS) lint(c coredns.Corefile, s coredns.Settings) []Finding {
 	var found []Finding
-	found = append(found, d.lintEnd(c, s)...)
-	found = append(found, d.lintReadiness(c)...)
+	if d.Workload.isCoreDNS() {
+		found = append(found, d.lintStart(c)...)
+		if d.CorefileUnread == "" {
+			found = append(found, d.lintEnd(c, s)...)
+			found = append(found, d.lintReadiness(c)...)
+		}
+	}
 	found = append(found, d.lintReplicas(s)...)
 	found = append(found, d.lintSize(s)...)
 	found = append(found, d.lintBudgets(s)...)
 	found = append(found, d.lintAddOn()...)
+	for i, f := range found {
+		found[i].Fix += d.keptBy(f.Rule)
+	}
+	found = append(found, d.lintTolerated()...)
 	return append(found, d.lintKarpenter()...)
 }

@@ -2,6 +2,7 @@ package recommend
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -31,7 +32,10 @@ const (
 // Ready: a Corefile that cannot be read goes unnoticed until a pod is replaced. Nothing else of
 // this package changes a cluster.
 func TryNextPod(ctx context.Context, client kubernetes.Interface, d DNS) ([]Finding, error) {
-	pods := client.CoreV1().Pods(d.Deployment.Namespace)
+	if d.Workload.Kind == "" {
+		return nil, errors.New("start a pod like the next one of CoreDNS: the cluster's DNS does not run in pods")
+	}
+	pods := client.CoreV1().Pods(d.Workload.Namespace)
 	pod, err := pods.Create(ctx, nextPod(d), metav1.CreateOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("start a pod like the next one of CoreDNS: %w", err)
@@ -59,7 +63,7 @@ func TryNextPod(ctx context.Context, client kubernetes.Interface, d DNS) ([]Find
 		return nil, fmt.Errorf("read pod %s: %w", pod.Name, err)
 	case err != nil:
 		f := unknown(rule, "a pod like the next one was not Ready within %s: %s", TryTimeout, last)
-		f.Fix = "find out why: kubectl -n " + d.Deployment.Namespace + " get events"
+		f.Fix = "find out why: kubectl -n " + d.Workload.Namespace + " get events"
 		return []Finding{f}, nil
 	}
 	return []Finding{breaks(rule, "a pod like the next one does not start: %s: %s", last, logOf(ctx, client, pod))}, nil
@@ -67,12 +71,12 @@ func TryNextPod(ctx context.Context, client kubernetes.Interface, d DNS) ([]Find
 
 // nextPod is the pod, without what makes it one of CoreDNS's, or keeps it off their nodes.
 func nextPod(d DNS) *corev1.Pod {
-	spec := *d.Deployment.Spec.Template.Spec.DeepCopy()
+	spec := *d.Workload.Template.Spec.DeepCopy()
 	spec.RestartPolicy = corev1.RestartPolicyNever
 	spec.ActiveDeadlineSeconds = ptr.To(int64(tryDeadline.Seconds()))
 	spec.Affinity, spec.TopologySpreadConstraints = nil, nil
 	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{GenerateName: d.Deployment.Name + "-try-", Namespace: d.Deployment.Namespace, Labels: map[string]string{"app.kubernetes.io/managed-by": "spotdrill"}},
+		ObjectMeta: metav1.ObjectMeta{GenerateName: d.Workload.Name + "-try-", Namespace: d.Workload.Namespace, Labels: map[string]string{"app.kubernetes.io/managed-by": "spotdrill"}},
 		Spec:       spec,
 	}
 }

@@ -1,0 +1,308 @@
+package recommend
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	fakediscovery "k8s.io/client-go/discovery/fake"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/yaml"
+)
+
+// overlay are the objects of YAML documents: a later one takes the place of an earlier one of its name.
+func overlay(t *testing.T, documents ...string) (typed, custom []runtime.Object, versions []string) {
+	t.Helper()
+	var order []string
+	texts := map[string]string{}
+	for text := range strings.SplitSeq(strings.Join(documents, "\n---\n"), "\n---\n") {
+		var o struct {
+			Kind     string
+			Metadata struct{ Namespace, Name string }
+		}
+		if err := yaml.Unmarshal([]byte(text), &o); err != nil || o.Kind == "" {
+			t.Fatalf("%v in %s", err, text)
+		}
+		key := fmt.Sprint(o)
+		if texts[key] == "" {
+			order = append(order, key)
+		}
+		texts[key] = text
+	}
+	for _, key := range order {
+		object, _, err := scheme.Codecs.UniversalDeserializer().Decode([]byte(texts[key]), nil, nil)
+		if err == nil {
+			typed = append(typed, object)
+			continue
+		}
+		var u unstructured.Unstructured
+		if err := yaml.Unmarshal([]byte(texts[key]), &u.Object); err != nil {
+			t.Fatal(err)
+		}
+		versions = append(versions, u.GetAPIVersion())
+		custom = append(custom, &u)
+	}
+	return typed, custom, versions
+}
+
+// adviceFor is the advice for a cluster of these objects.
+func adviceFor(t *testing.T, documents ...string) (Advice, string) {
+	t.Helper()
+	typed, custom, versions := overlay(t, documents...)
+	client := fake.NewClientset(typed...)
+	discovery := client.Discovery().(*fakediscovery.FakeDiscovery)
+	for _, v := range versions {
+		discovery.Resources = append(discovery.Resources, &metav1.APIResourceList{GroupVersion: v})
+	}
+	d, err := Read(t.Context(), client, objectsOf(custom...), "kube-system", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := New(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text strings.Builder
+	if err := a.WriteText(&text); err != nil {
+		t.Fatal(err)
+	}
+	return a, text.String()
+}
+
+func file(t *testing.T, path ...string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(append([]string{"testdata"}, path...)...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// keys is a ConfigMap of these keys and texts.
+func keys(t *testing.T, name string, keysAndTexts ...string) string {
+	t.Helper()
+	cm := corev1.ConfigMap{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "kube-system"}, Data: map[string]string{}}
+	for pair := range slices.Chunk(keysAndTexts, 2) {
+		cm.Data[pair[0]] = pair[1]
+	}
+	text, err := yaml.Marshal(cm)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// workloadOf is CoreDNS as a Deployment, or with another kind and name, with more in the metadata, the pod and the container.
+func workloadOf(kind, name, labels, pod, container string) string {
+	return fmt.Sprintf(`apiVersion: apps/v1
+kind: %s
+metadata: {name: %s, namespace: kube-system%s}
+spec:
+  selector: {matchLabels: {k8s-app: kube-dns}}
+  template:
+    metadata: {labels: {k8s-app: kube-dns}}
+    spec:
+      terminationGracePeriodSeconds: 60
+%s
+      containers:
+      - name: coredns
+        image: registry.k8s.io/coredns/coredns:v1.12.1
+        args: [-conf, /etc/coredns/Corefile]
+        readinessProbe: {httpGet: {path: /ready, port: 8181, scheme: HTTP}, periodSeconds: 1, failureThreshold: 3}
+        volumeMounts: [{name: config, mountPath: /etc/coredns}, {name: custom, mountPath: /etc/coredns/custom}]
+%s
+      volumes: [{name: config, configMap: {name: coredns, items: [{key: Corefile, path: Corefile}]}}, {name: custom, configMap: {name: coredns-custom, optional: true}}]`, kind, name, labels, indented(6, pod), indented(8, container))
+}
+
+func indented(by int, text string) string {
+	return strings.Repeat(" ", by) + strings.ReplaceAll(text, "\n", "\n"+strings.Repeat(" ", by))
+}
+
+func node(name, labels string) string {
+	return fmt.Sprintf("apiVersion: v1\nkind: Node\nmetadata: {name: %s, labels: {%s}}", name, labels)
+}
+
+// Corefiles and clusters as people have them: see docs/advice.md.
+func TestClustersOfTheField(t *testing.T) {
+	const replicas = "replicas: 2"
+	two := func(text string) string { return strings.Replace(text, "spec:\n", "spec:\n  "+replicas+"\n", 1) }
+	deployment := func(labels, pod, container string) string {
+		return two(workloadOf("Deployment", "coredns", labels, pod, container))
+	}
+	const customized = ".:53 {\n    health {\n        lameduck 5s\n    }\n    ready\n    kubernetes\n    import custom/*.override\n}\nimport custom/*.server\n"
+	azure := ", labels: {kubernetes.azure.com/managedby: aks, addonmanager.kubernetes.io/mode: Reconcile}"
+	onAzure := []string{node("node-a", "kubernetes.azure.com/cluster: mc"), node("node-b", "kubernetes.azure.com/cluster: mc")}
+	managed := func(object, fields string) string {
+		return fmt.Sprintf("{manager: %s, operation: Apply, apiVersion: apps/v1, fieldsType: FieldsV1, fieldsV1: %s}", object, fields)
+	}
+	for name, c := range map[string]struct {
+		corefile string   // of testdata/corefiles
+		objects  []string // over testdata/base.yaml
+		want     []string // rules, ? after those that are unknown
+		has, not []string // of the text
+	}{
+		"what keeps every rule":      {has: []string{"nothing to warn of"}},
+		"comma-lines":                {corefile: "comma-lines", has: []string{"lameduck 12s"}},
+		"brace-below":                {corefile: "brace-below", has: []string{"lameduck 12s"}},
+		"several-zones":              {corefile: "several-zones", has: []string{"lameduck 30s"}},
+		"common":                     {corefile: "common", has: []string{"lameduck 12s"}},
+		"two-in-one-block":           {corefile: "two-in-one-block", has: []string{"lameduck 12s"}},
+		"import-in-health":           {corefile: "import-in-health", has: []string{"lameduck 12s"}},
+		"no-ready":                   {corefile: "no-ready", want: []string{"lameduck", "ready-plugin"}, has: []string{"    ready\n"}},
+		"no-plugin-for-the-end":      {corefile: "no-plugin-for-the-end", want: []string{"health-plugin", "ready-plugin"}, not: []string{"{ lameduck"}},
+		"health-on-one-line":         {corefile: "health-on-one-line", want: []string{"next-pod-starts"}, has: []string{"line 2: lameduck 12s }: write the property"}, not: []string{"{ lameduck", "Corefile for"}},
+		"nested-block":               {corefile: "nested-block", want: []string{"next-pod-starts"}, has: []string{`line 6: "." is no plugin`, "lameduck 12s"}},
+		"glued-brace":                {corefile: "glued-brace", want: []string{"next-pod-starts"}, has: []string{`line 7: "ttl" is no plugin`}},
+		"block-on-one-line":          {corefile: "block-on-one-line", want: []string{"next-pod-starts"}},
+		"no-unit":                    {corefile: "no-unit", want: []string{"next-pod-starts"}, has: []string{"lameduck unknown", "write a number with its unit"}},
+		"zone-twice":                 {corefile: "zone-twice", want: []string{"next-pod-starts"}},
+		"ready-twice":                {corefile: "ready-twice", want: []string{"next-pod-starts"}},
+		"unknown-plugin":             {corefile: "unknown-plugin", want: []string{"next-pod-starts"}},
+		"the other rules are judged": {corefile: "no-unit", objects: []string{"apiVersion: v1\nkind: Pod\nmetadata: {name: coredns-2, namespace: kube-system, labels: {k8s-app: kube-dns}}\nspec: {nodeName: node-a}"}, want: []string{"next-pod-starts", "not-all-on-one-node"}, not: []string{"# Deployment"}},
+
+		"environment":                {corefile: "environment", want: []string{"lameduck?"}, has: []string{"lameduck {$LAMEDUCK}: the value of this environment variable is unknown"}},
+		"environment of the pod":     {corefile: "environment", objects: []string{deployment("", "", "env: [{name: LAMEDUCK, value: 13s}]")}, has: []string{"lameduck 13s"}},
+		"environment of a ConfigMap": {corefile: "environment", objects: []string{deployment("", "", "env: [{name: LAMEDUCK, valueFrom: {configMapKeyRef: {name: times, key: end}}}]"), keys(t, "times", "end", "14s")}, has: []string{"lameduck 14s"}},
+		"environment of a Secret":    {corefile: "environment", objects: []string{deployment("", "", "env: [{name: LAMEDUCK, valueFrom: {secretKeyRef: {name: times, key: end}}}]")}, want: []string{"lameduck?"}},
+		"only-import":                {corefile: "only-import", want: []string{"health-plugin", "ready-plugin"}, has: []string{"no server block at all", "nothing is mounted that its import of /etc/coredns/base/*.conf matches"}},
+		"only-import, of a ConfigMap": {corefile: "only-import", objects: []string{
+			strings.Replace(deployment("", "", ""), "mountPath: /etc/coredns/custom", "mountPath: /etc/coredns/base", 1),
+			keys(t, "coredns-custom", "a.conf", ". {\n    health {\n        lameduck 15s\n    }\n    ready\n}\n", "b.txt", "x {"),
+		}, has: []string{"lameduck 15s", "nothing to warn of"}},
+		"only-import, of a Secret": {corefile: "only-import", objects: []string{
+			strings.Replace(strings.Replace(deployment("", "", ""), "mountPath: /etc/coredns/custom", "mountPath: /etc/coredns/base", 1), "configMap: {name: coredns-custom, optional: true}", "secret: {secretName: x}", 1),
+		}, want: []string{"health-plugin?", "ready-plugin?"}, has: []string{"not in a ConfigMap"}},
+
+		"one-port-for-both":                   {corefile: "one-port-for-both", want: []string{"liveness-port", "health-and-ready-ports"}},
+		"ready-elsewhere":                     {corefile: "ready-elsewhere", want: []string{"readiness-port"}, has: []string{"asks port 8181, and ready listens on :8190", "port: 8190"}},
+		"ready-elsewhere, a probe of /health": {corefile: "ready-elsewhere", objects: []string{strings.Replace(deployment("", "", ""), "path: /ready, port: 8181", "path: /health, port: 8080", 1)}, want: []string{"readiness-asks-ready"}, has: []string{"on /ready, port 8190", "port: 8190"}, not: []string{"port: 8181"}},
+		"without-braces":                      {corefile: "without-braces", objects: []string{strings.Replace(deployment("", "", ""), "8181", "8182", 1)}, want: []string{"lameduck-outlasts-readiness"}},
+
+		"fargate":                        {objects: []string{node("node-a", "eks.amazonaws.com/compute-type: fargate"), node("node-b", "eks.amazonaws.com/compute-type: fargate")}},
+		"control plane":                  {objects: []string{node("node-a", `node-role.kubernetes.io/control-plane: ""`), node("node-b", `node-role.kubernetes.io/control-plane: ""`)}},
+		"preStop fills the grace period": {objects: []string{deployment("", "", "lifecycle: {preStop: {sleep: {seconds: 40}}}")}, want: []string{"lameduck-within-grace-period"}, has: []string{"preStop 40s, lameduck 10s and up to 10s", "proposed: lameduck 5s"}},
+		"tolerates everything, on nodes of Karpenter": {objects: []string{deployment("", "tolerations: [{operator: Exists}]", ""), node("node-b", "karpenter.sh/nodepool: general, karpenter.sh/capacity-type: spot")}, want: []string{"dns-drained-at-a-notice"}, has: []string{"coredns-2 on node-b"}},
+		"in one zone": {objects: []string{
+			node("node-a", "topology.kubernetes.io/zone: a, eks.amazonaws.com/capacityType: ON_DEMAND"), node("node-b", "topology.kubernetes.io/zone: a, eks.amazonaws.com/capacityType: ON_DEMAND"), node("node-c", "topology.kubernetes.io/zone: b"),
+		}, want: []string{"not-all-in-one-zone"}, has: []string{"topologyKey: topology.kubernetes.io/zone"}},
+
+		"a DaemonSet of another name, by the Service": {objects: []string{
+			"apiVersion: v1\nkind: Service\nmetadata: {name: kube-dns, namespace: kube-system}\nspec: {selector: {app: cluster-dns}}",
+			strings.ReplaceAll(workloadOf("DaemonSet", "cluster-dns", "", "", "lifecycle: {preStop: {sleep: {seconds: 50}}}"), "k8s-app: kube-dns", "app: cluster-dns"),
+			"apiVersion: v1\nkind: Pod\nmetadata: {name: x, namespace: kube-system, labels: {app: cluster-dns}}\nspec: {nodeName: node-a}",
+			"apiVersion: v1\nkind: Pod\nmetadata: {name: z, namespace: kube-system, labels: {app: cluster-dns}}\nspec: {nodeName: node-b}",
+		}, want: []string{"lameduck-within-grace-period"}, has: []string{"DaemonSet kube-system/cluster-dns: lameduck 10s", "patch daemonset cluster-dns"}},
+		"a second workload behind the Service": {objects: []string{
+			"apiVersion: v1\nkind: Service\nmetadata: {name: kube-dns, namespace: kube-system}\nspec: {selector: {k8s-app: kube-dns}}",
+			workloadOf("DaemonSet", "coredns-on-nodes", "", "", ""),
+		}, has: []string{"not judged: DaemonSet kube-system/coredns-on-nodes"}},
+
+		"AKS":                       {objects: append(onAzure, deployment(azure, "", ""), keys(t, "coredns", "Corefile", customized), keys(t, "coredns-custom", "a.override", "health {\n    lameduck 15s\n}\n", "b.server", "b.test {\n    whoami\n}\n")), has: []string{"lameduck 15s", "platform: AKS: ", "nothing to warn of"}, not: []string{"EKS", "unknown"}},
+		"AKS, a lameduck too short": {objects: append(onAzure, deployment(azure, "", ""), keys(t, "coredns", "Corefile", customized), keys(t, "coredns-custom", "a.override", "health {\n    lameduck 1s\n}\n")), want: []string{"lameduck-outlasts-readiness"}, has: []string{"patch configmap coredns-custom", "zz-lameduck.override: |\n    health {\n        lameduck 5s\n    }\n", "in ConfigMap kube-system/coredns-custom"}, not: []string{"EKS", "complete Corefile", "# Deployment"}},
+		"AKS, a probe too slow":     {objects: append(onAzure, strings.Replace(deployment(azure, "", ""), "periodSeconds: 1,", "periodSeconds: 60,", 1), keys(t, "coredns", "Corefile", customized)), want: []string{"lameduck-outlasts-readiness"}, not: []string{"EKS", "# "}},
+		"k3s": {objects: []string{
+			deployment(", annotations: {objectset.rio.cattle.io/id: x}", "", ""), node("node-a", "node.kubernetes.io/instance-type: k3s, node-role.kubernetes.io/control-plane: 'true'"),
+			keys(t, "coredns", "Corefile", ".:53 {\n    health\n    ready\n    kubernetes\n    import /etc/coredns/custom/*.override\n}\nimport /etc/coredns/custom/*.server\n"), keys(t, "coredns-custom", "x", "y"),
+		}, want: []string{"lameduck"}, has: []string{"platform: k3s: ", "zz-lameduck.override", "lameduck 5s"}, not: []string{"complete Corefile", "# Deployment"}},
+		"an EKS add-on that was edited": {objects: []string{
+			deployment(", managedFields: ["+managed("eks", `{"f:spec": {"f:replicas": {}, "f:template": {}}}`)+", "+managed("kube-controller-manager", `{"f:spec": {"f:replicas": {}}}`)+"]", "", ""),
+			strings.Replace(keys(t, "coredns", "Corefile", ". {\n    health {\n        lameduck 10s\n    }\n    ready\n}\n"), "metadata:", "metadata:\n  managedFields: ["+managed("Terraform", `{"f:data": {"f:Corefile": {}}}`)+"]", 1),
+		}, want: []string{"add-on-values-by-configuration"}, has: []string{"the Corefile (with lameduck) by Terraform", "replicas: owned by an autoscaler (kube-controller-manager)", "platform: EKS add-on"}, not: []string{"replicas by"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			objects := append([]string{file(t, "base.yaml")}, c.objects...)
+			if c.corefile != "" {
+				objects = append(objects, keys(t, "coredns", "Corefile", file(t, "corefiles", "Corefile."+c.corefile)))
+			}
+			a, text := adviceFor(t, objects...)
+			var rules []string
+			for _, f := range a.Findings {
+				if f.Unknown {
+					f.Rule += "?"
+				}
+				rules = append(rules, f.Rule)
+			}
+			if !slices.Equal(rules, c.want) {
+				t.Errorf("got %v, want %v", rules, c.want)
+			}
+			for _, part := range c.has {
+				if !strings.Contains(text, part) {
+					t.Errorf("%q is missing", part)
+				}
+			}
+			for _, part := range c.not {
+				if strings.Contains(text, part) {
+					t.Errorf("%q is there", part)
+				}
+			}
+			if strings.Contains(text, "%!") {
+				t.Error("a value is missing")
+			}
+			if t.Failed() {
+				t.Log(text)
+			}
+		})
+	}
+}
+
+// Clusters whose DNS is not CoreDNS in pods of kube-system.
+func TestPlatformsWithDNSOfTheirOwn(t *testing.T) {
+	pods := "apiVersion: v1\nkind: Pod\nmetadata: {name: %s, namespace: %s, labels: {%s}}\nspec: {nodeName: %s}"
+	for name, c := range map[string]struct {
+		objects  []string
+		want     []string
+		has, not []string
+	}{
+		"EKS Auto Mode": {[]string{
+			node("i-0", "eks.amazonaws.com/compute-type: auto, karpenter.sh/nodepool: system"),
+			"apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: system}\nspec: {}",
+		}, nil, []string{"EKS Auto Mode: ", "not applicable", "nothing to warn of"}, []string{"lameduck", "kube-system"}},
+		"GKE with Cloud DNS": {[]string{node("gke-1", "cloud.google.com/gke-nodepool: a")}, nil, []string{"GKE: ", "not applicable"}, []string{"lameduck"}},
+		"GKE with kube-dns": {[]string{
+			node("gke-1", "cloud.google.com/gke-nodepool: a, cloud.google.com/gke-spot: 'true'"), node("gke-2", "cloud.google.com/gke-nodepool: a, cloud.google.com/gke-spot: 'true'"),
+			"apiVersion: v1\nkind: Service\nmetadata: {name: kube-dns, namespace: kube-system}\nspec: {selector: {k8s-app: kube-dns}}",
+			"apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: kube-dns, namespace: kube-system}\nspec: {replicas: 2, selector: {matchLabels: {k8s-app: kube-dns}}, template: {metadata: {labels: {k8s-app: kube-dns}}, spec: {containers: [{name: kubedns, image: gke.gcr.io/k8s-dns-kube-dns}]}}}",
+			fmt.Sprintf(pods, "a", "kube-system", "k8s-app: kube-dns", "gke-1"), fmt.Sprintf(pods, "b", "kube-system", "k8s-app: kube-dns", "gke-2"),
+		}, []string{"not-all-on-spot", "budget"}, []string{"GKE: ", "but GKE reverts this"}, []string{"# Deployment", "lameduck-", "health-plugin"}},
+		"OpenShift": {[]string{
+			node("a", "node-role.kubernetes.io/master: ''"), node("b", "node-role.kubernetes.io/master: ''"),
+			"apiVersion: v1\nkind: Service\nmetadata: {name: dns-default, namespace: openshift-dns}\nspec: {selector: {dns: default}}",
+			"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: dns-default, namespace: openshift-dns}\ndata: {Corefile: \". {\\n    health {\\n        lameduck 20s\\n    }\\n    ready\\n}\\n\"}",
+			"apiVersion: apps/v1\nkind: DaemonSet\nmetadata: {name: dns-default, namespace: openshift-dns, labels: {dns.operator.openshift.io/owning-dns: default}}\nspec: {selector: {matchLabels: {dns: default}}, template: {metadata: {labels: {dns: default}}, spec: {containers: [{name: dns, image: quay.io/x, args: [-conf, /etc/coredns/Corefile], readinessProbe: {httpGet: {path: /ready, port: 8181}, periodSeconds: 3, failureThreshold: 3}, volumeMounts: [{name: c, mountPath: /etc/coredns}]}], volumes: [{name: c, configMap: {name: dns-default}}]}}}",
+			fmt.Sprintf(pods, "a", "openshift-dns", "dns: default", "a"), fmt.Sprintf(pods, "b", "openshift-dns", "dns: default", "b"),
+		}, []string{"lameduck-within-grace-period"}, []string{"OpenShift: ", "DaemonSet openshift-dns/dns-default: lameduck 20s", "but OpenShift reverts this"}, []string{"# "}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, text := adviceFor(t, c.objects...)
+			var rules []string
+			for _, f := range a.Findings {
+				rules = append(rules, f.Rule)
+			}
+			if !slices.Equal(rules, c.want) {
+				t.Errorf("got %v, want %v\n%s", rules, c.want, text)
+			}
+			for _, part := range c.has {
+				if !strings.Contains(text, part) {
+					t.Errorf("%q is missing in\n%s", part, text)
+				}
+			}
+			for _, part := range c.not {
+				if strings.Contains(text, part) {
+					t.Errorf("%q is in\n%s", part, text)
+				}
+			}
+		})
+	}
+	client := fake.NewClientset()
+	if _, err := Read(t.Context(), client, noObjects(), "kube-system", ""); err == nil || !strings.Contains(err.Error(), "use --namespace and --deployment") {
+		t.Errorf("no DNS at all: %v", err)
+	}
+}

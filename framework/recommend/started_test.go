@@ -1,0 +1,323 @@
+package recommend
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/spotdrill/spotdrill/framework/coredns"
+)
+
+// started is a CoreDNS that runs with a Corefile.
+type started struct {
+	refused string // what it printed when it ended by itself; empty if it runs
+	printed *printed
+	command *exec.Cmd
+	ended   chan error
+}
+
+// printed is what a process prints.
+type printed struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (p *printed) Write(text []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.text.Write(text)
+}
+
+func (p *printed) String() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.text.String()
+}
+
+// awaits polls until a condition holds, 20 s at most.
+func awaits(holds func() bool) bool {
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		if holds() {
+			return true
+		}
+	}
+	return false
+}
+
+// start starts CoreDNS with these files in a folder, and waits until it runs or has ended.
+func start(t *testing.T, binary string, files map[string]string, env ...string) *started {
+	t.Helper()
+	folder := t.TempDir()
+	for name, text := range files {
+		at := filepath.Join(folder, name)
+		if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(at, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := &started{printed: &printed{}, ended: make(chan error, 1)}
+	s.command = exec.Command(binary, "-conf", "Corefile", "-dns.port", freePort(t))
+	s.command.Dir, s.command.Env, s.command.Stdout, s.command.Stderr = folder, append(os.Environ(), env...), s.printed, s.printed
+	if err := s.command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() { s.ended <- s.command.Wait() }()
+	over := false
+	if !awaits(func() bool {
+		select {
+		case <-s.ended:
+			over = true
+		default:
+		}
+		return over || strings.Contains(s.printed.String(), "CoreDNS-")
+	}) {
+		t.Fatalf("CoreDNS neither runs nor ends: %s", s.printed)
+	}
+	if over {
+		s.refused = s.printed.String()
+		return s
+	}
+	t.Cleanup(func() {
+		_ = s.command.Process.Kill() // it may have ended
+		<-s.ended
+	})
+	return s
+}
+
+// answers reports whether GET of a path at a port is answered with 200.
+func answers(port int, path string) bool {
+	return awaits(func() bool {
+		got, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d%s", port, path))
+		if err != nil {
+			return false
+		}
+		_ = got.Body.Close()
+		return got.StatusCode == http.StatusOK
+	})
+}
+
+func freePort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return port
+}
+
+var (
+	anyPort   = regexp.MustCompile(`:(53|8080|8082|8181|8182|8190)\b`)
+	usualPort = regexp.MustCompile(`(?m)^(\s*)(health|ready)((?:\s*\{.*)?)$`)
+)
+
+// onFreePorts is a Corefile whose ports are free on this machine; equal ones stay equal.
+func onFreePorts(t *testing.T, text string) string {
+	t.Helper()
+	free := map[string]string{}
+	usual := map[string]string{"health": ":8080", "ready": ":8181"}
+	text = usualPort.ReplaceAllStringFunc(text, func(line string) string {
+		m := usualPort.FindStringSubmatch(line)
+		return m[1] + m[2] + " " + usual[m[2]] + m[3]
+	})
+	return anyPort.ReplaceAllStringFunc(text, func(port string) string {
+		if free[port] == "" {
+			free[port] = ":" + freePort(t)
+		}
+		return free[port]
+	})
+}
+
+// realCoreDNS is the CoreDNS of kind/, which make coredns builds; without it the test is skipped.
+func realCoreDNS(t *testing.T) string {
+	t.Helper()
+	binary := os.Getenv("SPOTDRILL_COREDNS")
+	if binary == "" {
+		t.Skip("it needs a CoreDNS; make test builds it, and names it in SPOTDRILL_COREDNS")
+	}
+	if _, err := os.Stat(binary); err != nil { // so that the result is not taken from a cache if it changes
+		t.Fatal(err)
+	}
+	return binary
+}
+
+// probeOf is the port of the readiness probe of a printed patch; 0 if it changes no port.
+func probeOf(t *testing.T, patch string) int {
+	t.Helper()
+	var p struct {
+		Spec struct {
+			Template struct {
+				Spec struct {
+					Containers []struct {
+						ReadinessProbe struct{ HTTPGet struct{ Port int } }
+					}
+				}
+			}
+		}
+	}
+	if err := yaml.Unmarshal([]byte(patch), &p); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range p.Spec.Template.Spec.Containers {
+		return c.ReadinessProbe.HTTPGet.Port
+	}
+	return 0
+}
+
+// CoreDNS itself starts with what is read here as right, refuses what is read as wrong, and goes into
+// the lameduck that was read. Each Corefile that is printed starts, and answers where the printed probe
+// asks, also before the Corefile is replaced.
+func TestWhatIsPrintedRunsInCoreDNS(t *testing.T) {
+	binary := realCoreDNS(t)
+	corefiles, err := filepath.Glob("testdata/corefiles/Corefile.*")
+	if err != nil || len(corefiles) < 20 {
+		t.Fatalf("%d Corefiles, %v", len(corefiles), err)
+	}
+	for _, path := range corefiles {
+		t.Run(strings.TrimPrefix(filepath.Ext(path), "."), func(t *testing.T) {
+			text, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			corefile := onFreePorts(t, string(text))
+			for name, change := range map[string]func(*DNS){
+				"with its probe": func(*DNS) {},
+				"without one":    func(d *DNS) { d.container().ReadinessProbe = nil },
+				"of /health":     func(d *DNS) { d.readiness().HTTPGet.Path = "/health" },
+			} {
+				d := sound(corefileOf(corefile), change, func(d *DNS) {
+					d.CorefilePath, d.Mounts = "/etc/coredns/Corefile", []Mount{{Path: "/etc/coredns"}}
+					d.Env = append(d.Env, corev1.EnvVar{Name: "LAMEDUCK", Value: "2s"})
+				})
+				a, err := New(d)
+				if err != nil {
+					t.Fatal(err)
+				}
+				files := map[string]string{"Corefile": corefile}
+				if name == "with its probe" {
+					s := start(t, binary, files, "LAMEDUCK=2s")
+					if (s.refused != "") != (a.corefile.Refused != "") {
+						t.Fatalf("CoreDNS printed %q, and it is read as refused for %q", s.printed, a.corefile.Refused)
+					}
+					if s.refused == "" && len(a.corefile.Health) == 1 && a.corefile.Lameduck > 0 {
+						if err := s.command.Process.Signal(syscall.SIGTERM); err != nil {
+							t.Fatal(err)
+						}
+						want := fmt.Sprintf("Going into lameduck mode for %s\n", a.corefile.Lameduck)
+						if !awaits(func() bool { return strings.Contains(s.printed.String(), want) }) {
+							t.Errorf("CoreDNS printed %s, want %s", s.printed, want)
+						}
+					}
+				}
+				for _, running := range []string{corefile, a.Patch.Corefile} {
+					port := probeOf(t, a.Patch.Deployment)
+					if running == "" || running == corefile && port == 0 {
+						continue
+					}
+					s := start(t, binary, map[string]string{"Corefile": running}, "LAMEDUCK=2s")
+					if s.refused != "" {
+						t.Fatalf("%s: CoreDNS refuses\n%s\n%s", name, running, s.refused)
+					}
+					if port != 0 && !answers(port, "/ready") {
+						t.Errorf("%s: nothing answers /ready on port %d of\n%s", name, port, running)
+					}
+				}
+			}
+		})
+	}
+}
+
+// The snippets in the texts of the rules start, too, and the addition to the Corefile of a platform.
+func TestPrintedSnippetsRunInCoreDNS(t *testing.T) {
+	binary := realCoreDNS(t)
+	snippets := map[string]string{}
+	a, err := New(sound(corefileOf(". {\n    whoami\n}\n")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range a.Findings {
+		if _, lines, ok := strings.Cut(f.Fix, ":\n"); ok {
+			snippets[f.Rule] = lines
+		}
+	}
+	if snippets["health-plugin"] == "" {
+		t.Fatalf("no snippet in %+v", a.Findings)
+	}
+	for name, r := range Rules() {
+		for _, m := range regexp.MustCompile("`((?:health|ready)[^`]*)`").FindAllStringSubmatch(r.Fix, -1) {
+			snippets[name+" "+m[1]] = m[1]
+		}
+	}
+	for name, snippet := range snippets {
+		s := start(t, binary, map[string]string{"Corefile": onFreePorts(t, ". {\n"+snippet+"\nwhoami\n}\n")})
+		if s.refused != "" {
+			t.Errorf("%s: %s\n%s", name, snippet, s.refused)
+		}
+	}
+
+	d := sound(corefileOf(". {\n    health {\n        lameduck 1s\n    }\n    ready\n    whoami\n    import custom/*.override\n}\n"), func(d *DNS) {
+		d.Platform, d.CorefilePath = AKS, "/etc/coredns/Corefile"
+		d.Mounts = []Mount{{Path: "/etc/coredns"}, {Path: "/etc/coredns/custom", ConfigMap: "coredns-custom", Files: map[string]MountedFile{}}}
+	})
+	if a, err = New(d); err != nil {
+		t.Fatal(err)
+	}
+	var custom struct{ Data map[string]string }
+	if err := yaml.Unmarshal([]byte(a.Patch.Custom), &custom); err != nil || len(custom.Data) != 1 {
+		t.Fatalf("%q, %v", a.Patch.Custom, err)
+	}
+	files := map[string]string{"Corefile": onFreePorts(t, d.Corefile)}
+	for key, text := range custom.Data {
+		files["custom/"+key] = text
+	}
+	s := start(t, binary, files)
+	if s.refused != "" {
+		t.Fatal(s.refused)
+	}
+	if err := s.command.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if want := "Going into lameduck mode for 5s\n"; !awaits(func() bool { return strings.Contains(s.printed.String(), want) }) {
+		t.Errorf("CoreDNS printed %s, want %s", s.printed, want)
+	}
+}
+
+// CoreDNS knows the directives that are listed, and no plugin without an entry.
+func TestDirectivesAreThoseOfCoreDNS(t *testing.T) {
+	binary := realCoreDNS(t)
+	for _, d := range append(coredns.Directives(), "whoareyou") {
+		s := start(t, binary, map[string]string{"Corefile": ". {\n    " + d + " x y z {\n    }\n}\n"})
+		if unknown := strings.Contains(s.printed.String(), "Unknown directive"); unknown != (d == "whoareyou") {
+			t.Errorf("%s: %s", d, s.printed)
+		}
+	}
+	out, err := exec.Command(binary, "-plugins").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := " " + strings.Join(coredns.Directives(), " ") + " "
+	for _, m := range regexp.MustCompile(`(?m)^\s*dns\.(\w+)$`).FindAllStringSubmatch(string(out), -1) {
+		if !strings.Contains(known, " "+m[1]+" ") {
+			t.Errorf("%s is in CoreDNS, and not in the list", m[1])
+		}
+	}
+}
