@@ -3,7 +3,7 @@
 SET ?= fast
 HANDLER ?= builtin
 HANDLER_IMAGE ?=
-# A JSON file with the handler's IAM policy: calls of SQS that it does not allow are refused.
+# Files with IAM policies of the handler, by comma: calls of SQS that they do not allow are refused.
 IAM_POLICY ?=
 SCENARIOS ?=
 REPEAT ?= 1
@@ -17,6 +17,11 @@ TIMEOUT ?= 85m
 PROXY_MODE ?= iptables
 # Your own CloudFormation template for make eventbridge.
 RULES ?=
+# The queue of that template that is tested, by the name of its resource; the notices that must get there,
+# such as spot,state-change; and values of its parameters, such as Environment=prod,AWS::AccountId=111122223333.
+QUEUE ?=
+WANT ?=
+PARAMETERS ?=
 # The sessions that make truth plays at each rate, the rounds of make chaos, and the
 # seed to repeat either of them.
 SESSIONS ?= 20
@@ -49,8 +54,8 @@ TOOL := go tool -modfile=.ci/tools/go.mod
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
-	@echo "  SET=fast|full|soak  HANDLER=builtin|builtin-imds|karpenter|nth|nth-imds|none|path/to/handler.yaml, or two by comma  HANDLER_IMAGE=ref  IAM_POLICY=path/to/policy.json"
-	@echo "  SCENARIOS=name,name  REPEAT=n  SHARD=2/4  TIMEOUT=85m  PROXY_MODE=iptables|nftables|ipvs  RULES=path/to/template.yaml  MUTANTS=name,name  ISSUE=NTH#1277"
+	@echo "  SET=fast|full|soak  HANDLER=builtin|builtin-imds|karpenter|nth|nth-imds|none|path/to/handler.yaml, or two by comma  HANDLER_IMAGE=ref  IAM_POLICY=path/to/policy.json,another"
+	@echo "  SCENARIOS=name,name  REPEAT=n  SHARD=2/4  TIMEOUT=85m  PROXY_MODE=iptables|nftables|ipvs  RULES=path/to/template.yaml  QUEUE=name  WANT=spot,state-change  PARAMETERS=NAME=value,…  MUTANTS=name,name  ISSUE=NTH#1277"
 	@echo "  SESSIONS=n  ROUNDS=n  SEED=n  LABEL_FILTER='profile:SPOT && set:fast'"
 
 # run-suite NAME,TIMEOUT,FAILED,FLAGS compiles a suite and runs it in this folder, which
@@ -86,7 +91,7 @@ reproduce: build ## Reproduce bugs of released software: red in the broken versi
 
 .PHONY: eventbridge
 eventbridge: ## Check the EventBridge rules with 20 events; needs no cluster
-	$(call run-suite,eventbridge,30m,not passed,--rules=$(RULES))
+	$(call run-suite,eventbridge,30m,not passed,"--rules=$(RULES)" "--queue=$(QUEUE)" "--want=$(WANT)" "--parameters=$(PARAMETERS)")
 
 .PHONY: truth
 truth: build dnsperf ## Check windows and verdicts against outages and stalls at known times (14 min, quiet machine)

@@ -14,9 +14,11 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/spotdrill/spotdrill/framework/cloud"
+	"github.com/spotdrill/spotdrill/framework/cloudformation"
 	"github.com/spotdrill/spotdrill/framework/cluster"
 	"github.com/spotdrill/spotdrill/framework/handler"
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/iam"
 	"github.com/spotdrill/spotdrill/framework/recommend"
 	"github.com/spotdrill/spotdrill/framework/sweep"
 	"github.com/spotdrill/spotdrill/framework/system"
@@ -118,7 +120,7 @@ func lookUpQueue(ctx context.Context, a recommend.Advice) (recommend.Advice, err
 	if err != nil {
 		return a, err
 	}
-	q := recommend.Queue{Name: queue, Missing: found.ARN == "", Refused: found.Refused}
+	q := recommend.Queue{Name: queue, Missing: found.ARN == "", Policy: objection(found.Policy), Encryption: objection(found.Encryption)}
 	for _, t := range found.Unheard {
 		// Older versions of Karpenter have no rule for the first, and none for the others.
 		if t != history.CapacityReservationInterruption && t != history.LifecycleAction && t != history.CapacityBlockExpiration {
@@ -126,6 +128,13 @@ func lookUpQueue(ctx context.Context, a recommend.Advice) (recommend.Advice, err
 		}
 	}
 	return a.WithQueue(q), nil
+}
+
+func objection(d iam.Decision) recommend.Objection {
+	if d.Is == cloudformation.Yes {
+		return recommend.Objection{}
+	}
+	return recommend.Objection{Why: d.Why, Unknown: d.Is == cloudformation.Maybe}
 }
 
 // printAdvice prints the advice. Its error has the exit code.

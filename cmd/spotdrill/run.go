@@ -25,13 +25,14 @@ import (
 // runOptions are the flags of spotdrill run.
 type runOptions struct {
 	selection
-	set, image, policy, out string
-	handlers                []string // the handler under test, and a second one
-	repeat                  int
-	keep, dryRun, json      bool
-	resume, shard           string
-	resumed                 *reports.Report // the report in the folder resume
-	system                  system.Options
+	set, image, out    string
+	policies           []string
+	handlers           []string // the handler under test, and a second one
+	repeat             int
+	keep, dryRun, json bool
+	resume, shard      string
+	resumed            *reports.Report // the report in the folder resume
+	system             system.Options
 }
 
 // like sets what a run was played with, unless that was changed by a flag.
@@ -44,7 +45,10 @@ func (o *runOptions) like(was *reports.Report, changed func(flag string) bool) {
 		if was.Other != nil {
 			o.handlers = append(o.handlers, cmp.Or(was.Other.Description, was.Other.Name))
 		}
-		o.image, o.policy = cmp.Or(o.image, was.Handler.Image), cmp.Or(o.policy, was.Handler.Policy)
+		o.image = cmp.Or(o.image, was.Handler.Image)
+		if len(o.policies) == 0 && was.Handler.Policy != "" {
+			o.policies = strings.Split(was.Handler.Policy, ",")
+		}
 	}
 	if mode := was.Environment["kube-proxy"]; mode != "" && !changed("proxy-mode") {
 		o.system.ProxyMode = history.ProxyMode(mode)
@@ -110,7 +114,7 @@ func newRunCommand() *cobra.Command {
 	flags.StringVar(&o.set, "set", string(scenarios.Fast), "the `set` of scenarios and their deadlines: "+strings.Join(history.Words(scenarios.Sets()), ", "))
 	flags.StringSliceVar(&o.handlers, "handler", []string{"builtin"}, "the `handler` under test: "+strings.Join(handler.Names(), ", ")+", or the path of a description; given twice, two handlers in the drills of two")
 	flags.StringVar(&o.image, "handler-image", "", "an `image` that the container engine has, instead of the one in the description")
-	flags.StringVar(&o.policy, "iam-policy", "", "a JSON `file` with the handler's IAM policy: calls of SQS that it does not allow are refused")
+	flags.StringSliceVar(&o.policies, "iam-policy", nil, "a `file` with an IAM policy of the handler, as aws iam or CloudFormation has it; can be given several times: calls of SQS that they do not allow are refused")
 	flags.StringSliceVar(&o.only, "only", nil, "play only scenarios whose name matches a `pattern`, such as 'coredns-*'")
 	flags.StringSliceVar(&o.skip, "skip", nil, "leave out scenarios whose name matches a `pattern`")
 	choices(cmd, &o.profiles, "profile", "play only scenarios of a `profile`", scenarios.Profiles())
@@ -152,11 +156,14 @@ func (o runOptions) options(args []string, console io.Writer) (session.Options, 
 		return session.Options{}, err
 	}
 	under, other, err := handler.LoadPair(o.handlers)
-	if err == nil && o.policy != "" {
-		under, err = under.WithPolicy(o.policy)
+	if err == nil {
+		under, err = under.WithPolicies(o.policies...)
 	}
 	if err != nil {
 		return session.Options{}, err
+	}
+	if note := under.PolicyNote(); note != "" {
+		fmt.Fprintln(console, note)
 	}
 	return session.Options{
 		Handler: under, Other: other, HandlerImage: o.image, Set: scenarios.Set(o.set), Scenarios: chosen, Shard: shard, Repeat: o.repeat,

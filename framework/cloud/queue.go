@@ -14,7 +14,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	sqstypes "github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
-	"github.com/spotdrill/spotdrill/framework/iam"
 	"github.com/spotdrill/spotdrill/framework/wrap"
 )
 
@@ -27,6 +26,7 @@ func settable() []string {
 		string(sqstypes.QueueAttributeNameDelaySeconds), string(sqstypes.QueueAttributeNameMaximumMessageSize),
 		string(sqstypes.QueueAttributeNameMessageRetentionPeriod), string(sqstypes.QueueAttributeNamePolicy),
 		string(sqstypes.QueueAttributeNameReceiveMessageWaitTimeSeconds), string(sqstypes.QueueAttributeNameSqsManagedSseEnabled),
+		string(sqstypes.QueueAttributeNameRedrivePolicy),
 		string(sqstypes.QueueAttributeNameVisibilityTimeout),
 	}
 }
@@ -54,17 +54,21 @@ func (a *AWS) DeleteQueue(ctx context.Context) (create func(context.Context) err
 }
 
 // KeepMessages sets how long the queue keeps messages, at least history.ShortestRetention. Put back sets it
-// to what the stack has.
+// to what it was.
 func (a *AWS) KeepMessages(ctx context.Context, d time.Duration) (putBack func(context.Context) error, err error) {
 	if a.queueURL == "" {
 		return nil, fmt.Errorf("set the retention: %w", errNoQueue)
 	}
-	set := func(ctx context.Context, d time.Duration) error {
-		attributes := map[string]string{string(sqstypes.QueueAttributeNameMessageRetentionPeriod): strconv.Itoa(int(d.Seconds()))}
-		_, err := a.queues.SetQueueAttributes(ctx, &sqs.SetQueueAttributesInput{QueueUrl: &a.queueURL, Attributes: attributes})
-		return wrap.Errorf(err, "set the retention to %s", d)
+	const attribute = sqstypes.QueueAttributeNameMessageRetentionPeriod
+	was, err := a.attributes(ctx, attribute)
+	if err != nil {
+		return nil, fmt.Errorf("set the retention: read it: %w", err)
 	}
-	return func(ctx context.Context) error { return set(ctx, retention) }, set(ctx, d)
+	set := func(ctx context.Context, seconds string) error {
+		_, err := a.queues.SetQueueAttributes(ctx, &sqs.SetQueueAttributesInput{QueueUrl: &a.queueURL, Attributes: map[string]string{string(attribute): seconds}})
+		return wrap.Errorf(err, "set the retention to %s s", seconds)
+	}
+	return func(ctx context.Context) error { return set(ctx, was[string(attribute)]) }, set(ctx, strconv.Itoa(int(d.Seconds())))
 }
 
 // A Read is a message that was received and left in the queue.
@@ -104,37 +108,4 @@ func findQueue(ctx context.Context, client *sqs.Client, name string) (url string
 		return "", fmt.Errorf("find queue %s: %w", name, err)
 	}
 	return aws.ToString(found.QueueUrl), nil
-}
-
-// eventBridge is the principal that delivers what rules match.
-const eventBridge = "events.amazonaws.com"
-
-// RefusesEventBridge returns why the queue's policy does not let EventBridge send to
-// the queue, or "" if it does. LocalStack ignores the policy; AWS does not:
-// https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-use-resource-based.html.
-func (a *AWS) RefusesEventBridge(ctx context.Context) (why string, err error) {
-	const document, arn = sqstypes.QueueAttributeNamePolicy, sqstypes.QueueAttributeNameQueueArn
-	found, err := a.attributes(ctx, document, arn)
-	if err != nil {
-		return "", fmt.Errorf("queue policy: %w", err)
-	}
-	return whyRefused(found[string(document)], found[string(arn)]), nil
-}
-
-// whyRefused returns why the policy does not let EventBridge send to the queue, or "".
-func whyRefused(policy, queue string) string {
-	if policy == "" {
-		return "the queue has no policy, and without one " + eventBridge + " may not send to it"
-	}
-	p, err := iam.ParseResource([]byte(policy))
-	if err != nil {
-		return "the queue's policy cannot be read: " + err.Error()
-	}
-	switch allowed, denied := p.Lets(eventBridge, "sqs:SendMessage", queue); {
-	case denied:
-		return "the queue's policy denies sqs:SendMessage to " + eventBridge
-	case !allowed:
-		return "no statement of the queue's policy allows sqs:SendMessage on " + queue + " to " + eventBridge
-	}
-	return ""
 }

@@ -22,6 +22,9 @@ import (
 //go:embed stack.yaml
 var stackTemplate string
 
+// StackTemplate is the template of the queue and the rules that drills use.
+func StackTemplate() string { return stackTemplate }
+
 const stackTimeout = 2 * time.Minute
 
 // clusterName matches names that are valid for both a stack and a queue.

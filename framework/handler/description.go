@@ -88,10 +88,12 @@ type Description struct {
 	// the settings of a feature.
 	Always map[string]string `yaml:"-"`
 
-	// Policy, where set, is the file of the IAM policy that the handler has, and Permitted the
-	// actions of SQS that it allows: no other may be called, and calls of others are refused.
+	// Policy, where set, are the files of the IAM policies that the handler has, by comma, and Permitted
+	// the actions of SQS that they allow together: no other may be called, and calls of others are refused.
+	// Unjudged are the actions of KMS in them, which no drill calls.
 	Policy    string   `yaml:"-"`
 	Permitted []string `yaml:"-"`
+	Unjudged  []string `yaml:"-"`
 
 	text      []byte // of File
 	documents []document
@@ -236,23 +238,44 @@ func (d Description) For(feature, setting string) Description {
 	return d
 }
 
-// WithPolicy is the handler with the IAM policy in a file.
-func (d Description) WithPolicy(file string) (Description, error) {
+// WithPolicies is the handler with the IAM policies in the files, taken together: what one denies, none
+// allows. Without files it is the handler itself.
+func (d Description) WithPolicies(files ...string) (Description, error) {
+	if len(files) == 0 {
+		return d, nil
+	}
 	if d.ReadsMetadata() || len(d.documents) == 0 {
 		return d, fmt.Errorf("handler %s reads no queue: an IAM policy changes nothing for it", d.Name)
 	}
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return d, fmt.Errorf("read the IAM policy: %w", err)
+	all := make([]iam.Policy, len(files))
+	var errs []error
+	for i, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("read the IAM policy: %w", err))
+			continue
+		}
+		if all[i], err = iam.ParseIdentity(text); err != nil {
+			errs = append(errs, fmt.Errorf("IAM policy %s: %w", file, err))
+		}
 	}
-	policy, err := iam.ParseIdentity(text)
-	if err != nil {
-		return d, fmt.Errorf("IAM policy %s: %w", file, err)
+	if err := errors.Join(errs...); err != nil {
+		return d, err
 	}
-	if d.Policy, d.Permitted = file, policy.Allowed(); len(d.Permitted) == 0 {
-		return d, fmt.Errorf("IAM policy %s allows no action of SQS: it is not that of a handler that reads a queue", file)
+	policy := iam.Join(all...)
+	d.Policy, d.Permitted, d.Unjudged = strings.Join(files, ","), policy.Allowed(), policy.Keys()
+	if len(d.Permitted) == 0 {
+		return d, fmt.Errorf("the IAM policy allows no action of SQS, so it is not that of a handler that reads a queue: %s", strings.Join(files, ", "))
 	}
 	return d, nil
+}
+
+// PolicyNote is what no drill can judge of the handler's IAM policy; empty if there is nothing.
+func (d Description) PolicyNote() string {
+	if len(d.Unjudged) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("the IAM policy allows %s, which cannot be judged: the queue of drills is not encrypted with a key of KMS", strings.Join(d.Unjudged, ", "))
 }
 
 // AtRelease is the handler at another version, with the image of that release. Its manifests

@@ -241,7 +241,7 @@ func TestAnIAMPolicyDecidesWhatMayBeCalled(t *testing.T) {
 		t.Fatal(err)
 	}
 	write(`{"Statement": {"Effect": "Allow", "Action": "sqs:ReceiveMessage", "Resource": "*"}}`)
-	limited, err := d.WithPolicy(policy)
+	limited, err := d.WithPolicies(policy)
 	if err != nil || !slices.Equal(limited.Meta().SQSActions, []string{"ReceiveMessage"}) {
 		t.Errorf("%v, %v", limited.Meta().SQSActions, err)
 	}
@@ -249,8 +249,17 @@ func TestAnIAMPolicyDecidesWhatMayBeCalled(t *testing.T) {
 		t.Error("a handler with a policy would be taken for one without")
 	}
 	write(`{"Statement": {"Effect": "Deny", "Action": "sqs:*", "Resource": "*"}}`)
-	if _, err := d.WithPolicy(policy); err == nil || !strings.Contains(err.Error(), "allows no action of SQS") {
+	if _, err := d.WithPolicies(policy); err == nil || !strings.Contains(err.Error(), "allows no action of SQS") {
 		t.Errorf("a policy that allows nothing: %v", err)
+	}
+	second := filepath.Join(t.TempDir(), "second.yaml")
+	if err := os.WriteFile(second, []byte("Statement: {Effect: Allow, Action: [sqs:ReceiveMessage, sqs:DeleteMessage, 'kms:Decrypt'], Resource: '*'}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	write(`{"Statement": {"Effect": "Deny", "Action": "sqs:DeleteMessage", "Resource": "*"}}`)
+	both, err := d.WithPolicies(policy, second)
+	if err != nil || !slices.Equal(both.Meta().SQSActions, []string{"ReceiveMessage"}) || both.Policy != policy+","+second || !strings.Contains(both.PolicyNote(), "kms:Decrypt") {
+		t.Errorf("two policies: %v, %q, %q, %v", both.Meta().SQSActions, both.Policy, both.PolicyNote(), err)
 	}
 	write(`{}`)
 	for name, of := range map[string]string{"builtin": policy, "none": policy, "nth-imds": policy, "karpenter": policy + ".missing"} {
@@ -258,7 +267,7 @@ func TestAnIAMPolicyDecidesWhatMayBeCalled(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := d.WithPolicy(of); err == nil {
+		if _, err := d.WithPolicies(of); err == nil {
 			t.Errorf("%s with %s: no error", name, of)
 		}
 	}

@@ -1,15 +1,14 @@
-// Package iam reads IAM policies, as far as it must be known which calls to SQS they allow. Conditions
-// are not evaluated: an Allow with one allows, and a Deny with one denies nothing.
+// Package iam reads IAM policies, as far as it must be known which calls to SQS they allow, and whether a
+// service of AWS may do something to a resource.
 package iam
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"path"
 	"slices"
 	"strings"
+
+	"github.com/spotdrill/spotdrill/framework/cloudformation"
 )
 
 // Policy is a policy of a resource or of an identity.
@@ -18,144 +17,158 @@ type Policy struct{ statements []statement }
 // statement is a Statement as IAM documents it:
 // https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_elements.html
 type statement struct {
-	Sid         string
-	Effect      string
-	Principal   *principal
-	Action      words
-	NotAction   words
-	Resource    words
-	NotResource words
-	Condition   json.RawMessage
+	name         string // its Sid, or its number
+	effect       string
+	principal    map[string]words // by kind; "*" for everybody
+	notPrincipal map[string]words
+	action       words
+	notAction    words
+	resource     words
+	notResource  words
+	condition    map[string]any
 }
 
-// principal is who a statement applies to: "*", or a list for each kind.
-type principal struct {
-	Service words
-	AWS     words
-}
-
-// UnmarshalJSON reads either.
-func (p *principal) UnmarshalJSON(text []byte) error {
-	var anyone string
-	if json.Unmarshal(text, &anyone) == nil {
-		p.Service = words{anyone}
-		return nil
-	}
-	type byKind principal
-	return json.Unmarshal(text, (*byKind)(p))
-}
-
-// words is a string or a list of strings.
+// words are one or more texts.
 type words []string
 
-// UnmarshalJSON reads either.
-func (w *words) UnmarshalJSON(text []byte) error {
-	var one string
-	if json.Unmarshal(text, &one) == nil {
-		*w = words{one}
-		return nil
+// matches reports whether one of the patterns, which may contain * and ?, matches the text.
+func (w words) matches(text string) cloudformation.Truth {
+	is := cloudformation.No
+	for _, pattern := range w {
+		is = max(is, cloudformation.Matches(pattern, text))
 	}
-	return json.Unmarshal(text, (*[]string)(w))
+	return is
 }
 
-// matches reports whether one of the patterns, which may contain * and ?, matches the word. Case does
-// not matter.
-func (w words) matches(word string) bool {
-	return slices.ContainsFunc(w, func(pattern string) bool {
-		// path.Match stops at slashes, which neither actions nor the ARNs of queues have.
-		ok, err := path.Match(strings.ToLower(pattern), strings.ToLower(word))
-		return ok && err == nil
-	})
-}
-
-// parse reads a policy. Strictly, an element that IAM does not have is an error.
-func parse(data []byte, strictly bool) (Policy, error) {
-	var document struct {
-		Version   string
-		ID        string `json:"Id"`
-		Statement json.RawMessage
+// lower is for actions, in which case does not matter.
+func (w words) lower() words {
+	out := make(words, len(w))
+	for i := range w {
+		out[i] = strings.ToLower(w[i])
 	}
-	if err := decode(data, &document, strictly); err != nil {
-		return Policy{}, err
-	}
-	var p Policy
-	switch text := bytes.TrimSpace(document.Statement); {
-	case len(text) == 0 || bytes.Equal(text, []byte("[]")) || bytes.Equal(text, []byte("null")):
-		return p, errors.New("it has no Statement")
-	case text[0] == '[':
-		return p, decode(text, &p.statements, strictly)
-	default:
-		p.statements = make([]statement, 1)
-		return p, decode(text, &p.statements[0], strictly)
-	}
-}
-
-func decode(data []byte, into any, strictly bool) error {
-	d := json.NewDecoder(bytes.NewReader(data))
-	if strictly {
-		d.DisallowUnknownFields()
-	}
-	if err := d.Decode(into); err != nil {
-		return fmt.Errorf("it is no policy: %w", err)
-	}
-	if d.More() {
-		return errors.New("it is no policy: more follows")
-	}
-	return nil
-}
-
-// decide looks at the statements that are about something. A Deny overrides every Allow.
-func (p Policy) decide(about func(statement) bool) (allowed, denied bool) {
-	for _, s := range p.statements {
-		switch {
-		case !about(s):
-		case s.Effect == deny && len(s.Condition) == 0:
-			denied = true
-		case s.Effect == allow:
-			allowed = true
-		}
-	}
-	return allowed, denied
+	return out
 }
 
 const allow, deny = "Allow", "Deny"
 
-// ParseResource reads the policy of a resource. What it does not know of it is ignored.
-func ParseResource(data []byte) (Policy, error) { return parse(data, false) }
-
-// Lets reports whether the policy of a resource allows, and whether it denies, an action of a service of
-// AWS on the resource with that ARN.
-func (p Policy) Lets(service, action, arn string) (allowed, denied bool) {
-	return p.decide(func(s statement) bool {
-		return s.Principal != nil && (s.Principal.Service.matches(service) || s.Principal.AWS.matches(service)) &&
-			s.Action.matches(action) && s.Resource.matches(arn)
-	})
+// Join is the policy with the statements of all.
+func Join(all ...Policy) (p Policy) {
+	for _, other := range all {
+		p.statements = append(p.statements, other.statements...)
+	}
+	return p
 }
 
-// ParseIdentity reads the policy of a user or a role. An element that IAM does not have, or a statement
-// that lacks one, is an error.
-func ParseIdentity(data []byte) (Policy, error) {
-	p, err := parse(data, true)
-	if err != nil {
-		return p, err
+// document reads a policy document. Strictly, an element that IAM does not have is an error.
+func document(doc any, strictly bool) (Policy, error) {
+	if text, ok := doc.(string); ok {
+		var err error
+		if doc, err = cloudformation.DecodeValue(text); err != nil {
+			return Policy{}, fmt.Errorf("it is no policy: %w", err)
+		}
+	}
+	elements, ok := doc.(map[string]any)
+	if !ok {
+		return Policy{}, errors.New("it is no policy: it is not a mapping")
 	}
 	var errs []error
-	for i, s := range p.statements {
-		wrong := func(what string) { errs = append(errs, fmt.Errorf("statement %d: %s", i+1, what)) }
-		if s.Effect != allow && s.Effect != deny {
-			wrong(fmt.Sprintf("Effect %q is neither Allow nor Deny", s.Effect))
+	if strictly {
+		errs = append(errs, unknown(elements, "Version", "Id", "Statement")...)
+	}
+	list := cloudformation.List(elements["Statement"])
+	if len(list) == 0 {
+		return Policy{}, errors.Join(append(errs, errors.New("it has no Statement"))...)
+	}
+	var p Policy
+	for i, of := range list {
+		s, err := readStatement(of, i+1, strictly)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("statement %d: %w", i+1, err))
 		}
-		if s.Principal != nil {
-			wrong("the policy of a user or role has no Principal: this one is a resource's")
-		}
-		if (len(s.Action) == 0) == (len(s.NotAction) == 0) {
-			wrong("requires exactly one of: Action, NotAction")
-		}
-		if (len(s.Resource) == 0) == (len(s.NotResource) == 0) {
-			wrong("requires exactly one of: Resource, NotResource")
-		}
+		p.statements = append(p.statements, s)
 	}
 	return p, errors.Join(errs...)
+}
+
+// unknown are errors for the elements that are not allowed.
+func unknown(elements map[string]any, allowed ...string) (errs []error) {
+	var names []string
+	for name := range elements {
+		if !slices.Contains(allowed, name) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		errs = append(errs, fmt.Errorf("IAM has no element %s here; it has: %s", name, strings.Join(allowed, ", ")))
+	}
+	return errs
+}
+
+func readStatement(of any, number int, strictly bool) (statement, error) {
+	s := statement{name: fmt.Sprintf("statement %d", number)}
+	elements, ok := of.(map[string]any)
+	if !ok {
+		return s, fmt.Errorf("it is not a mapping: %v", of)
+	}
+	var errs []error
+	if strictly {
+		errs = unknown(elements, "Sid", "Effect", "Principal", "NotPrincipal", "Action", "NotAction", "Resource", "NotResource", "Condition")
+	}
+	if sid, _ := cloudformation.Text(elements["Sid"]); sid != "" {
+		s.name = "statement " + sid
+	}
+	s.effect, _ = cloudformation.Text(elements["Effect"])
+	if condition := elements["Condition"]; condition != nil {
+		if s.condition, ok = condition.(map[string]any); !ok {
+			errs = append(errs, errors.New("Condition is not a mapping of operators"))
+		}
+	}
+	for name, into := range map[string]*words{"Action": &s.action, "NotAction": &s.notAction, "Resource": &s.resource, "NotResource": &s.notResource} {
+		var err error
+		*into, err = textsOf(name, elements[name])
+		errs = append(errs, err)
+	}
+	for name, into := range map[string]*map[string]words{"Principal": &s.principal, "NotPrincipal": &s.notPrincipal} {
+		var err error
+		*into, err = principals(name, elements[name])
+		errs = append(errs, err)
+	}
+	return s, errors.Join(errs...)
+}
+
+// textsOf reads an element that is a text or a list of texts.
+func textsOf(name string, v any) (words, error) {
+	var out words
+	for _, item := range cloudformation.List(v) {
+		text, ok := item.(string)
+		if !ok {
+			return nil, fmt.Errorf("%s is a text or a list of texts, not %v", name, item)
+		}
+		out = append(out, text)
+	}
+	return out, nil
+}
+
+// principals reads who a statement applies to: "*", or a list for each kind.
+func principals(name string, v any) (map[string]words, error) {
+	switch v := v.(type) {
+	case nil:
+		return nil, nil
+	case string:
+		return map[string]words{"AWS": {v}}, nil
+	case map[string]any:
+		out := map[string]words{}
+		for kind, of := range v {
+			list, err := textsOf(name+"."+kind, of)
+			if err != nil {
+				return nil, err
+			}
+			out[kind] = list
+		}
+		return out, nil
+	}
+	return nil, fmt.Errorf(`%s is "*" or a mapping of kinds, not %v`, name, v)
 }
 
 // Actions are the actions of SQS that policies can name:
@@ -169,29 +182,57 @@ func Actions() []string {
 }
 
 // Allowed are the actions of SQS that the policy of a user or role allows, without the prefix sqs. Which
-// queue its resources name is not looked at: that of a drill is another one.
+// queue its resources name is not looked at: that of a drill is another one. Conditions are not evaluated:
+// an Allow with one allows, and a Deny with one denies nothing.
 func (p Policy) Allowed() []string {
 	return slices.DeleteFunc(Actions(), func(action string) bool {
-		allowed, denied := p.decide(func(s statement) bool { return s.ofQueues() && s.names("sqs:"+action) })
-		return !allowed || denied
+		allowed := false
+		for _, s := range p.statements {
+			switch {
+			case !s.ofQueues() || s.about("sqs:"+action) == cloudformation.No:
+			case s.effect == deny && len(s.condition) == 0:
+				return true
+			case s.effect == allow:
+				allowed = true
+			}
+		}
+		return !allowed
 	})
 }
 
-// names reports whether the statement is about an action.
-func (s statement) names(action string) bool {
-	if len(s.NotAction) > 0 {
-		return !s.NotAction.matches(action)
+// Keys are the actions of KMS that the policy of a user or role names in an Allow, such as "kms:Decrypt".
+func (p Policy) Keys() []string {
+	var names []string
+	for _, s := range p.statements {
+		for _, action := range s.action {
+			if s.effect == allow && strings.HasPrefix(strings.ToLower(action), "kms:") {
+				names = append(names, action)
+			}
+		}
 	}
-	return s.Action.matches(action)
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// about reports whether the statement is about an action.
+func (s statement) about(action string) cloudformation.Truth {
+	action = strings.ToLower(action)
+	if len(s.notAction) > 0 {
+		return s.notAction.lower().matches(action).Not()
+	}
+	return s.action.lower().matches(action)
 }
 
 // ofQueues reports whether the statement's resources may include a queue.
 func (s statement) ofQueues() bool {
-	if len(s.NotResource) > 0 {
-		return !slices.Contains(s.NotResource, "*")
+	if len(s.notResource) > 0 {
+		return !slices.Contains(s.notResource, "*")
 	}
-	return slices.ContainsFunc(s.Resource, func(arn string) bool {
+	return slices.ContainsFunc(s.resource, func(arn string) bool {
 		part := strings.SplitN(arn, ":", 4)
-		return arn == "*" || len(part) == 4 && words{part[2]}.matches("sqs")
+		if len(part) < 4 {
+			return arn == "*" || len(cloudformation.Symbols(arn)) > 0
+		}
+		return cloudformation.Matches(part[2], "sqs") != cloudformation.No
 	})
 }

@@ -2,7 +2,10 @@ package iam
 
 import (
 	_ "embed"
+	"net/url"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -45,34 +48,103 @@ func TestAllowed(t *testing.T) {
 	}
 }
 
+// What aws iam and CloudFormation print, and what people write by hand.
+func TestTheFormsOfAPolicy(t *testing.T) {
+	const document = `{"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": ["sqs:ReceiveMessage", "kms:Decrypt"], "Resource": "*"}]}`
+	escaped := url.PathEscape(document)
+	for name, text := range map[string]string{
+		"the document":                  document,
+		"with tabs":                     strings.ReplaceAll(document, " ", "\t"),
+		"get-policy-version":            `{"PolicyVersion": {"Document": ` + document + `, "VersionId": "v3", "IsDefaultVersion": true, "CreateDate": "2026-01-01T00:00:00+00:00"}}`,
+		"get-role-policy":               `{"RoleName": "r", "PolicyName": "p", "PolicyDocument": ` + document + `}`,
+		"get-role-policy, URL-encoded":  `{"RoleName": "r", "PolicyName": "p", "PolicyDocument": "` + escaped + `"}`,
+		"the encoded document":          escaped,
+		"quoted":                        strconv.Quote(document),
+		"get-role-policy --output yaml": "PolicyName: p\nPolicyDocument:\n  Version: '2012-10-17'\n  Statement:\n  - Effect: Allow\n    Action: ['sqs:ReceiveMessage', 'kms:Decrypt']\n    Resource: '*'\n",
+		"YAML, its version no text":     "Version: 2012-10-17\nStatement:\n- {Effect: Allow, Action: [sqs:ReceiveMessage, 'kms:Decrypt'], Resource: '*'}\n",
+		"with a function":               `{"Statement": [{"Effect": "Allow", "Action": ["sqs:ReceiveMessage", "kms:Decrypt"], "Resource": {"Fn::GetAtt": ["Queue", "Arn"]}}]}`,
+		"with short forms":              "Statement:\n- {Effect: Allow, Action: [sqs:ReceiveMessage, 'kms:Decrypt'], Resource: !Sub 'arn:${AWS::Partition}:sqs:${AWS::Region}:${AWS::AccountId}:q'}\n",
+		"with a function in a list":     "Statement:\n- {Effect: Allow, Action: ['kms:Decrypt', sqs:ReceiveMessage], Resource: [!GetAtt Table.Arn, !GetAtt Queue.Arn]}\n",
+		"a template, its policy a text": "Resources:\n  Q: {Type: AWS::SQS::Queue}\n  P:\n    Type: AWS::IAM::ManagedPolicy\n    Properties:\n      PolicyDocument: !Sub |\n        {\"Statement\": [{\"Effect\": \"Allow\", \"Action\": [\"sqs:ReceiveMessage\", \"kms:Decrypt\"], \"Resource\": \"${Q.Arn}\"}]}\n",
+		"a template with an inline policy, and a trust policy": "Resources:\n  R:\n    Type: AWS::IAM::Role\n    Properties:\n      AssumeRolePolicyDocument: {Statement: [{Effect: Allow, Principal: {Service: ec2.amazonaws.com}, Action: sts:AssumeRole}]}\n      Policies:\n      - PolicyName: p\n        PolicyDocument: " + document + "\n",
+		"get-template": `{"TemplateBody": {"Resources": {"P": {"Type": "AWS::IAM::Policy", "Properties": {"PolicyDocument": ` + document + `}}}}}`,
+	} {
+		p, err := ParseIdentity([]byte(text))
+		if got := p.Allowed(); err != nil || !slices.Equal(got, []string{"ReceiveMessage"}) || !slices.Equal(p.Keys(), []string{"kms:Decrypt"}) {
+			t.Errorf("%s: %v, %v, %v", name, got, p.Keys(), err)
+		}
+	}
+}
+
+func TestPoliciesAreTakenTogether(t *testing.T) {
+	parse := func(text string) Policy {
+		p, err := ParseIdentity([]byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	one := parse(`{"Statement": {"Effect": "Allow", "Action": "sqs:ReceiveMessage", "Resource": "*"}}`)
+	other := parse(`{"Statement": {"Effect": "Allow", "Action": ["sqs:DeleteMessage", "sqs:GetQueueUrl"], "Resource": "*"}}`)
+	denies := parse(`{"Statement": {"Effect": "Deny", "Action": "sqs:Delete*", "Resource": "*"}}`)
+	if got := Join(one, other).Allowed(); !slices.Equal(got, []string{"DeleteMessage", "GetQueueUrl", "ReceiveMessage"}) {
+		t.Errorf("two allow %v", got)
+	}
+	if got := Join(denies, one, other).Allowed(); !slices.Equal(got, []string{"GetQueueUrl", "ReceiveMessage"}) {
+		t.Errorf("with one that denies: %v", got)
+	}
+}
+
 func TestParseIdentityRefuses(t *testing.T) {
 	for policy, want := range map[string]string{
-		"":                   "it is no policy",
+		"":                   "it is empty",
 		"{":                  "it is no policy",
-		"[]":                 "cannot unmarshal",
+		"[]":                 "empty list",
+		"text":               "it is a text",
 		"{}":                 "no Statement",
-		`{"Statements": []}`: "unknown field",
+		`{"Statements": []}`: "IAM has no element Statements here",
 		`{"Statement": []}`:  "no Statement",
 		`{"Statement": [{"Effect": "allow", "Action": "*", "Resource": "*"}]}`:                                          `statement 1: Effect "allow"`,
 		`{"Statement": [{"Effect": "Allow", "Resource": "*"}]}`:                                                         "exactly one of: Action, NotAction",
 		`{"Statement": [{"Effect": "Allow", "Action": "*", "NotAction": "a", "Resource": "*"}]}`:                        "exactly one of: Action, NotAction",
 		`{"Statement": [{"Effect": "Allow", "Action": "*"}]}`:                                                           "exactly one of: Resource, NotResource",
-		`{"Statement": [{"Effect": "Allow", "Actions": "*", "Resource": "*"}]}`:                                         "unknown field",
-		`{"Statement": [{"Effect": "Allow", "Action": 1, "Resource": "*"}]}`:                                            "cannot unmarshal",
+		`{"Statement": [{"Effect": "Allow", "Actions": "*", "Resource": "*"}]}`:                                         "IAM has no element Actions here",
+		`{"Statement": [{"Effect": "Allow", "Action": 1, "Resource": "*"}]}`:                                            "statement 1: Action is a text or a list of texts, not 1",
 		`{"Statement": [{"Effect": "Allow", "Action": "*", "Resource": "*"}, {"Effect": "Deny", "Resource": "*"}]}`:     "statement 2",
 		`{"Statement": [{"Effect": "Allow", "Principal": {"AWS": "*"}, "Action": "sqs:SendMessage", "Resource": "*"}]}`: "has no Principal",
 		`{"Statement": [{"Effect": "Allow", "Action": "*", "Resource": "*"}]} {}`:                                       "more follows",
+		`{"Policy": {"PolicyName": "p", "DefaultVersionId": "v3"}}`:                                                     "get-policy-version --policy-arn",
+		`{"Role": {"AssumeRolePolicyDocument": {"Statement": []}}}`:                                                     "get-role-policy",
+		`{"AttachedPolicies": [{"PolicyName": "p"}]}`:                                                                   "it lists policies",
+		`{"Resources": {"Q": {"Type": "AWS::SQS::Queue"}}}`:                                                             "without an IAM policy",
+		`{"Statement": "x"}`: "it is not a mapping",
 	} {
-		if _, err := ParseIdentity([]byte(policy)); err == nil || !strings.Contains(err.Error(), want) {
+		_, err := ParseIdentity([]byte(policy))
+		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", policy, err, want)
+		}
+		if err != nil && regexp.MustCompile(`Go (value|struct)|cannot unmarshal|map\[string|interface`).MatchString(err.Error()) {
+			t.Errorf("%s: the error has types of Go: %v", policy, err)
 		}
 	}
 }
 
-func FuzzParseIdentity(f *testing.F) {
+func FuzzPolicy(f *testing.F) {
 	f.Add([]byte(karpenter))
 	f.Add([]byte(`{"Statement": {"Effect": "Allow", "NotAction": ["[", "a:*"], "NotResource": ["*"]}}`))
+	f.Add([]byte("Statement:\n- {Effect: Deny, NotPrincipal: {AWS: '*'}, Action: !Ref A, Resource: !Sub '${B}', Condition: {ArnNotLike: {aws:SourceArn: [a, !Ref C]}}}"))
+	f.Add([]byte(`"%7B%22Statement%22%3A%22x%22%7D"`))
 	f.Fuzz(func(t *testing.T, data []byte) {
+		request := Request{Service: "events.amazonaws.com", Action: "sqs:SendMessage", Resource: "arn:aws:sqs:r:1:q", Context: map[string]string{"aws:sourcearn": "arn:aws:events:r:1:rule/x"}}
+		if p, err := ParseResource(data); err == nil {
+			d := p.Decide(request)
+			if d.Why == "" {
+				t.Errorf("%v without a reason", d.Is)
+			}
+			if again := p.Decide(request); again != d {
+				t.Errorf("%v, and then %v", d, again)
+			}
+		}
 		p, err := ParseIdentity(data)
 		if err != nil {
 			return

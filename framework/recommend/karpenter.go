@@ -160,8 +160,20 @@ type Queue struct {
 	Missing bool
 	// Unheard are the types of notices that no rule sends there.
 	Unheard []string
-	// Refused is why its policy lets no rule send to it; empty if it does.
-	Refused string
+	// Policy is what its policy has against rules that send to it, and Encryption what its key has.
+	Policy, Encryption Objection
+}
+
+// Objection is why nothing gets to a queue, or why that is not known. Without a reason there is none.
+type Objection struct {
+	Why     string
+	Unknown bool
+}
+
+// against is the finding of an objection against a queue.
+func (o Objection) against(queue string, f Finding) Finding {
+	f.Got, f.Unknown = fmt.Sprintf("queue %s: %s", queue, o.Why), o.Unknown
+	return f
 }
 
 // WithQueue adds what is wrong with the interruption queue.
@@ -169,8 +181,11 @@ func (a Advice) WithQueue(q Queue) Advice {
 	if q.Missing {
 		return a.With(breaks("karpenter-queue-exists", "there is no queue %s in the account and region of your AWS credentials", q.Name))
 	}
-	if q.Refused != "" {
-		a = a.With(breaks("karpenter-queue-policy", "queue %s: %s", q.Name, q.Refused))
+	if q.Policy.Why != "" {
+		a = a.With(q.Policy.against(q.Name, breaks("karpenter-queue-policy", "")))
+	}
+	if q.Encryption.Why != "" {
+		a = a.With(q.Encryption.against(q.Name, breaks("karpenter-queue-encryption", "")))
 	}
 	if len(q.Unheard) > 0 {
 		a = a.With(breaks("karpenter-queue-rules", "no enabled EventBridge rule sends to queue %s: %s", q.Name, strings.Join(q.Unheard, ", ")))

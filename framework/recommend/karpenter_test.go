@@ -169,10 +169,15 @@ func TestTheQueueInAWS(t *testing.T) {
 		"sound":                   {Queue{Name: "production"}, nil},
 		"no such queue":           {Queue{Name: "production", Missing: true}, []string{"karpenter-queue-exists"}},
 		"no rule for spot":        {Queue{Name: "production", Unheard: []string{"spot-interruption"}}, []string{"karpenter-queue-rules"}},
-		"its policy refuses, too": {Queue{Name: "production", Unheard: []string{"spot-interruption"}, Refused: "it has none"}, []string{"karpenter-queue-policy", "karpenter-queue-rules"}},
+		"its policy refuses, too": {Queue{Name: "production", Unheard: []string{"spot-interruption"}, Policy: Objection{Why: "it has none"}}, []string{"karpenter-queue-policy", "karpenter-queue-rules"}},
+		"a key that refuses":      {Queue{Name: "production", Encryption: Objection{Why: "alias/aws/sqs"}}, []string{"karpenter-queue-encryption"}},
+		"a key that is not known": {Queue{Name: "production", Encryption: Objection{Why: "its policy is not known", Unknown: true}}, []string{"karpenter-queue-encryption?"}},
 	} {
 		var got []string
 		for _, f := range a.WithQueue(c.queue).Findings {
+			if f.Unknown {
+				f.Rule += "?"
+			}
 			got = append(got, f.Rule)
 		}
 		if !slices.Equal(got, c.want) {

@@ -24,6 +24,7 @@ func catalogue() []check {
 		checkEndpointStays,
 		checkArrival,
 		checkQueuePolicy,
+		checkQueueEncryption,
 		checkEventsBounded,
 		checkFaults,
 		checkFinalizersHonoured,

@@ -14,10 +14,17 @@ var (
 		Fix:      "allow sqs:SendMessage to events.amazonaws.com on the queue in its AWS::SQS::QueuePolicy: AWS delivers nothing without it",
 		Look:     Look{Text: "the AWS::SQS::QueuePolicy of the template that was deployed"},
 	}}
+	checkQueueEncryption = check{Kind: Kind{
+		ID: QueueEncryption, Title: "queue encryption",
+		Requires: "The key that the queue is encrypted with lets EventBridge use it.",
+		Fix:      "use SqsManagedSseEnabled instead of KmsMasterKeyId; or a key of your own whose KeyPolicy allows kms:GenerateDataKey* and kms:Decrypt to events.amazonaws.com",
+		Look:     Look{Text: "KmsMasterKeyId of the AWS::SQS::Queue, and the KeyPolicy of the AWS::KMS::Key"},
+	}}
 )
 
 // The checks of EventBridge rules.
 const (
-	Arrival     ID = "arrival"
-	QueuePolicy ID = "queuePolicy"
+	Arrival         ID = "arrival"
+	QueuePolicy     ID = "queuePolicy"
+	QueueEncryption ID = "queueEncryption"
 )

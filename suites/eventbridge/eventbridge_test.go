@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -18,6 +19,9 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/spotdrill/spotdrill/framework/cloud"
+	"github.com/spotdrill/spotdrill/framework/cloudformation"
+	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/iam"
 	"github.com/spotdrill/spotdrill/framework/system"
 	"github.com/spotdrill/spotdrill/framework/verdict"
 	"github.com/spotdrill/spotdrill/reports"
@@ -42,9 +46,12 @@ const (
 const profile = "EVENTBRIDGE"
 
 var (
-	drillFlag = flags.AddDrill()
-	outFlag   = flags.AddOut("reports/out/eventbridge")
-	rulesFlag = flag.String("rules", "", "CloudFormation template with a queue and rules; empty: the one that drills use")
+	drillFlag      = flags.AddDrill()
+	outFlag        = flags.AddOut("reports/out/eventbridge")
+	rulesFlag      = flag.String("rules", "", "CloudFormation template with a queue and rules, JSON or YAML; empty: the one that drills use")
+	queueFlag      = flag.String("queue", "", "resource of the template that is the queue under test; empty: the one that the rules send to")
+	wantFlag       = flag.String("want", "", "notices that must get to the queue, by comma: "+strings.Join(history.Words(history.NoticeTypes()), ", ")+", or how these begin; empty: the first five. Others are not judged")
+	parametersFlag = flags.AddParameters()
 )
 
 // network is that of LocalStack; drills have another one, so that both can exist.
@@ -52,9 +59,21 @@ const network = "spotdrill-rules"
 
 func TestSpecs(t *testing.T) {
 	drillFlag.SkipUnless(t, "eventbridge")
-	specs()
+	// What cannot be tested is refused before LocalStack is started.
+	s, err := newSuite(options{*rulesFlag, *queueFlag, *wantFlag, parametersFlag})
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "nothing was tested: %v\n", err)
+		t.FailNow()
+	}
+	s.specs()
 	RegisterFailHandler(Fail)
 	RunSpecs(t, "spotdrill eventbridge")
+}
+
+// options are the flags.
+type options struct {
+	rules, queue, want string
+	parameters         map[string]string
 }
 
 // clause is something that the rules and the queue must keep.
@@ -66,62 +85,109 @@ type clause struct {
 
 // suite is one run over the clauses.
 type suite struct {
+	version  string // of the rules
+	builtIn  bool   // the rules are those of the stack that drills use
+	template cloud.Template
 	table    []event
 	aws      *cloud.AWS
+	failed   error                       // why the set-up failed
 	ids      map[string]string           // by the event's name
 	arrivals map[string][]cloud.Envelope // by the id that EventBridge gave
 	started  time.Time
+	played   map[string]bool // by the clause's name
 	report   *reports.Report
 	console  *reports.Console
 }
 
-func specs() {
-	s := &suite{table: events(time.Now()), started: time.Now()}
+// newSuite reads the template and what is wanted of it.
+func newSuite(o options) (*suite, error) {
+	wanted, err := parseWant(o.want)
+	if err != nil {
+		return nil, fmt.Errorf("--want: %w", err)
+	}
+	s := &suite{version: "built in", builtIn: o.rules == "", table: events(time.Now(), wanted), started: time.Now(), played: map[string]bool{}}
+	text := []byte(cloud.StackTemplate())
+	if !s.builtIn {
+		if text, err = os.ReadFile(o.rules); err != nil {
+			return nil, fmt.Errorf("--rules: %w", err)
+		}
+		s.version = fmt.Sprintf("sha256:%x", sha256.Sum256(text))
+	}
+	s.template, err = cloud.ReadTemplate(text, cloud.TemplateOptions{Cluster: network, Parameters: o.parameters, Queue: o.queue})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", cmp.Or(o.rules, "the stack"), err)
+	}
+	return s, nil
+}
+
+func (s *suite) specs() {
 	clauses := s.clauses()
 	s.console = reports.NewConsole(os.Stderr, len(clauses))
-	BeforeSuite(s.setUp, NodeTimeout(setUpTimeout))
-	ReportAfterSuite("reports", func(Report) { s.write() })
+	s.console.Note(s.template.String())
+	if silent := s.template.Silent(); silent != "" {
+		s.console.Note("not deployed: " + silent)
+	}
+	BeforeSuite(func(ctx SpecContext) {
+		if s.failed = s.setUp(ctx); s.failed != nil {
+			s.console.Note("set-up failed: " + s.failed.Error())
+			Fail(s.failed.Error())
+		}
+	}, NodeTimeout(setUpTimeout))
+	ReportAfterSuite("reports", func(Report) { s.write(clauses) })
 	var entries []TableEntry
 	for _, c := range clauses {
-		entries = append(entries, Entry(c.name, Label(c.labels...), NodeTimeout(clauseTimeout), c))
+		entries = append(entries, Entry(c.name, Label(c.labels...), NodeTimeout(s.clauseTimeout()), c))
 	}
 	DescribeTable("The rules of "+cmp.Or(*rulesFlag, "the stack")+" keep", Ordered, ContinueOnFailure, s.play, entries)
 }
 
-func (s *suite) setUp(ctx SpecContext) {
-	template, err := readTemplate(*rulesFlag)
-	Expect(err).NotTo(HaveOccurred())
+// setUp starts LocalStack, deploys the rules, puts the events and takes what arrives.
+func (s *suite) setUp(ctx context.Context) error {
 	folder, err := reports.NewFolder(*outFlag, s.started)
-	Expect(err).NotTo(HaveOccurred())
+	if err != nil {
+		return err
+	}
+	s.report = reports.New(folder, reports.Handler{Name: "rules", Version: s.version}, scenarios.Fast, nil)
 	var stop func(context.Context) error
 	s.aws, stop, err = system.LocalStack(ctx, system.Options{
 		Cluster: network, Source: ".",
 		Log: func(format string, args ...any) { GinkgoWriter.Printf(format+"\n", args...) },
 	})
-	Expect(err).NotTo(HaveOccurred(), "start LocalStack")
+	if err != nil {
+		return fmt.Errorf("start LocalStack: %w", err)
+	}
 	DeferCleanup(func(ctx SpecContext) { Expect(stop(ctx)).To(Succeed()) }, NodeTimeout(finishTimeout))
-	version := "built in"
-	if template == "" {
+	if s.builtIn {
 		err = s.aws.DeployStack(ctx, network)
 	} else {
-		version = fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(template)))
-		err = s.aws.DeployTemplate(ctx, network, template)
+		err = s.aws.DeployTemplate(ctx, network, s.template)
 	}
-	Expect(err).NotTo(HaveOccurred())
-	s.report = reports.New(folder, reports.Handler{Name: "rules", Version: version}, scenarios.Fast, nil)
+	if err != nil {
+		return err
+	}
 	s.report.Timings.Setup = reports.Seconds(time.Since(s.started))
-	Expect(s.putAndCollect(ctx)).To(Succeed())
+	return s.putAndCollect(ctx)
 }
 
-// clauses are the policy of the queue, what becomes of each event, and the troubles.
+// clauses are the policies of the queue and its key, what becomes of each event, and the troubles.
 func (s *suite) clauses() []clause {
-	const policy = "queue-policy"
-	all := []clause{{policy, "The queue's policy lets EventBridge send to it", []string{"profile:" + profile, policy}, func(ctx context.Context) verdict.Verdict { return judgePolicy(ctx, s.aws) }}}
-	for _, e := range s.table {
-		all = append(all, clause{e.name, e.title(), e.labels(), func(context.Context) verdict.Verdict { return e.judge(s.ids[e.name], s.arrivals[s.ids[e.name]]) }})
+	of := []string{"profile:" + profile}
+	t := s.template
+	all := []clause{
+		{"queue-policy", "The queue's policy lets EventBridge send to it", append(of, "queue-policy"), func(context.Context) verdict.Verdict {
+			return decided(verdict.QueuePolicy, "sqs:SendMessage on the queue allowed to events.amazonaws.com, for each rule", t.Queue.Lets(t.Rules))
+		}},
+		{"queue-encryption", "The queue's encryption lets EventBridge send to it", append(of, "queue-encryption"), func(context.Context) verdict.Verdict {
+			return decided(verdict.QueueEncryption, "no key that EventBridge may not use", t.Queue.Encrypts(t.Rules))
+		}},
 	}
-	for _, t := range troubles() {
-		all = append(all, clause{t.name, t.title, []string{"profile:" + profile, t.name}, func(ctx context.Context) verdict.Verdict { return t.judge(ctx, s.aws) }})
+	for _, e := range s.table {
+		all = append(all, clause{e.name, e.title(), e.labels(), func(context.Context) verdict.Verdict {
+			return e.judge(s.ids[e.name], s.arrivals[s.ids[e.name]], t.Silent())
+		}})
+	}
+	for _, trouble := range troubles(t) {
+		all = append(all, clause{trouble.name, trouble.title, append(of, trouble.name), func(ctx context.Context) verdict.Verdict { return trouble.judge(ctx, s.aws) }})
 	}
 	return all
 }
@@ -129,18 +195,30 @@ func (s *suite) clauses() []clause {
 func (s *suite) play(ctx SpecContext, c clause) {
 	s.console.Begin(c.name)
 	found := c.judge(ctx)
-	entry := reports.NewEntry(verdict.Result{
-		Scenario: c.name, Title: c.title, Profile: profile, Attempt: 1, Outcome: found.Outcome, Verdicts: []verdict.Verdict{found},
-	})
+	entry := c.entry(found)
+	s.played[c.name] = true
 	s.console.End(entry)
 	s.report.Add(entry)
+	if found.Outcome == verdict.Skipped {
+		Skip(found.Got)
+	}
 	Expect(found.Outcome).To(Equal(verdict.Pass), found.Got)
 }
 
-// write writes the reports that CI reads.
-func (s *suite) write() {
+// write writes the reports that CI reads. What was not played because the set-up failed is unknown, with
+// the reason.
+func (s *suite) write(clauses []clause) {
 	if s.report == nil {
 		return
+	}
+	if s.failed != nil {
+		for _, c := range clauses {
+			if !s.played[c.name] {
+				v := verdict.New(verdict.Arrival, "a set-up that succeeds")
+				v.Outcome, v.Got = verdict.Unknown, "the set-up failed: "+s.failed.Error()
+				s.report.Add(c.entry(v))
+			}
+		}
 	}
 	s.report.Timings.Drills = reports.Seconds(time.Since(s.started)) - s.report.Timings.Setup
 	written := s.report.Folder().Write(s.report)
@@ -148,31 +226,26 @@ func (s *suite) write() {
 	Expect(written).To(Succeed())
 }
 
-// judgePolicy checks what LocalStack ignores: whether the queue's policy allows what the
-// rules match.
-func judgePolicy(ctx context.Context, aws *cloud.AWS) verdict.Verdict {
-	v := verdict.New(verdict.QueuePolicy, "sqs:SendMessage on the queue allowed to events.amazonaws.com")
-	v.Outcome, v.Got = verdict.Pass, "allowed"
-	refused, err := aws.RefusesEventBridge(ctx)
-	switch {
-	case err != nil:
-		v.Outcome, v.Got = verdict.Unknown, err.Error()
-	case refused != "":
-		v.Outcome, v.Got = verdict.Fail, refused
-	}
-	return v
+// entry is that of a clause in the report.
+func (c clause) entry(found verdict.Verdict) reports.Entry {
+	return reports.NewEntry(verdict.Result{
+		Scenario: c.name, Title: c.title, Profile: profile, Attempt: 1, Outcome: found.Outcome, Verdicts: []verdict.Verdict{found},
+	})
 }
 
-// readTemplate reads the user's template; without one it is empty.
-func readTemplate(file string) (string, error) {
-	if file == "" {
-		return "", nil
+// decided is the verdict on what AWS enforces and LocalStack ignores.
+func decided(id verdict.ID, want string, d iam.Decision) verdict.Verdict {
+	v := verdict.New(id, want)
+	v.Got = d.Why
+	switch d.Is {
+	case cloudformation.Yes:
+		v.Outcome = verdict.Pass
+	case cloudformation.No:
+		v.Outcome = verdict.Fail
+	default:
+		v.Outcome = verdict.Unknown
 	}
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return "", fmt.Errorf("--rules: %w", err)
-	}
-	return string(text), nil
+	return v
 }
 
 // putAndCollect puts all events, last those that must arrive, and takes what gets to the
@@ -195,17 +268,18 @@ func (s *suite) putAndCollect(ctx context.Context) error {
 			}
 		}
 	}
-	deadline := time.Now().Add(arrivalTimeout)
+	deadline := time.Now().Add(arrivalTimeout + s.template.Delay)
 	var err error
-	s.arrivals, err = collect(ctx, s.aws, func(arrivals map[string][]cloud.Envelope) bool {
+	s.arrivals, err = collect(ctx, s.aws, s.template.Delay, func(arrivals map[string][]cloud.Envelope) bool {
 		missing := slices.ContainsFunc(awaited, func(id string) bool { return arrivals[id] == nil })
 		return !missing || time.Now().After(deadline)
 	})
 	return err
 }
 
-// collect takes what gets to the queue, by id, until nothing more comes and until done.
-func collect(ctx context.Context, aws *cloud.AWS, done func(map[string][]cloud.Envelope) bool) (map[string][]cloud.Envelope, error) {
+// collect takes what gets to the queue, by id, until nothing more comes and until done. Messages are hidden
+// for the queue's delay at first.
+func collect(ctx context.Context, aws *cloud.AWS, delay time.Duration, done func(map[string][]cloud.Envelope) bool) (map[string][]cloud.Envelope, error) {
 	arrivals, last := map[string][]cloud.Envelope{}, time.Now()
 	err := InterceptGomegaFailure(func() {
 		Eventually(ctx, func() (bool, error) {
@@ -218,8 +292,8 @@ func collect(ctx context.Context, aws *cloud.AWS, done func(map[string][]cloud.E
 				arrivals[envelope.ID] = append(arrivals[envelope.ID], envelope)
 				last = time.Now()
 			}
-			return time.Since(last) >= quiet && done(arrivals), nil
-		}).WithTimeout(collectTimeout).Should(BeTrue(), "messages kept coming")
+			return time.Since(last) >= quiet+delay && done(arrivals), nil
+		}).WithTimeout(collectTimeout+delay).Should(BeTrue(), "messages kept coming")
 	})
 	return arrivals, err
 }

@@ -66,23 +66,34 @@ func (s System) Session(source string, opts session.Options) (*session.Session, 
 }
 
 // Handler are the flags of the handler under test.
-type Handler struct{ name, image, policy *string }
+type Handler struct {
+	name, image *string
+	policies    *[]string
+}
 
 // AddHandler adds --handler, --handler-image and --iam-policy.
 func AddHandler() Handler {
-	return Handler{
-		name:   flag.String("handler", "builtin", "handler under test: "+strings.Join(handler.Names(), ", ")+", or a path to a description; two by comma for the drills of two handlers"),
-		image:  flag.String("handler-image", "", "image that the container engine holds, instead of the description's"),
-		policy: flag.String("iam-policy", "", "JSON file with the handler's IAM policy: calls of SQS that it does not allow are refused"),
+	h := Handler{
+		policies: new([]string),
+		name:     flag.String("handler", "builtin", "handler under test: "+strings.Join(handler.Names(), ", ")+", or a path to a description; two by comma for the drills of two handlers"),
+		image:    flag.String("handler-image", "", "image that the container engine holds, instead of the description's"),
 	}
+	flag.Func("iam-policy", "files with the handler's IAM policies, by comma or given several times: calls of SQS that they do not allow are refused", func(files string) error {
+		*h.policies = append(*h.policies, Names(files)...)
+		return nil
+	})
+	return h
 }
 
 // Load reads the descriptions of the handler and of another one, nil if there is none; image is
 // "" for the description's own.
 func (h Handler) Load() (under handler.Description, other *handler.Description, image string, err error) {
 	under, other, err = handler.LoadPair(Names(*h.name))
-	if err == nil && *h.policy != "" {
-		under, err = under.WithPolicy(*h.policy)
+	if err == nil {
+		under, err = under.WithPolicies(*h.policies...)
+	}
+	if note := under.PolicyNote(); err == nil && note != "" {
+		fmt.Fprintln(os.Stderr, note)
 	}
 	return under, other, *h.image, err
 }
@@ -90,4 +101,30 @@ func (h Handler) Load() (under handler.Description, other *handler.Description, 
 // Names splits a list of names by comma or space.
 func Names(list string) []string {
 	return strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ' ' })
+}
+
+// AddParameters adds --parameters, and --parameter for one of them: NAME=VALUE by comma. A value may
+// contain commas itself.
+func AddParameters() map[string]string {
+	values := map[string]string{}
+	add := func(list string) error { return addParameters(values, list) }
+	flag.Func("parameters", "values of the template's parameters, such as Environment=prod, by comma; AWS::AccountId and AWS::Region as well", add)
+	flag.Func("parameter", "one of --parameters; can be given several times", add)
+	return values
+}
+
+func addParameters(to map[string]string, list string) error {
+	last := ""
+	for part := range strings.SplitSeq(list, ",") {
+		name, value, is := strings.Cut(part, "=")
+		switch name = strings.TrimSpace(name); {
+		case is && name != "":
+			to[name], last = value, name
+		case last != "":
+			to[last] += "," + part
+		case part != "":
+			return fmt.Errorf("%q is not NAME=VALUE", part)
+		}
+	}
+	return nil
 }
