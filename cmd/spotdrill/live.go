@@ -29,11 +29,12 @@ const noticeDeadline = 2 * time.Minute
 // liveOptions are the flags of spotdrill live.
 type liveOptions struct {
 	observeOptions
-	allow                              []scenarios.Permission
-	node                               string
-	emptyDir, force, printRBAC, dryRun bool
-	aws                                awsAccess
-	queueURL, journal                  string
+	allow                   []scenarios.Permission
+	node                    string
+	emptyDir, force, dryRun bool
+	rights                  printedRights
+	aws                     awsAccess
+	queueURL, journal       string
 }
 
 func newLiveCommand() *cobra.Command {
@@ -56,7 +57,7 @@ func newLiveCommand() *cobra.Command {
 	flags.IntVar(&o.AbortLost, "abort-lost", 1000, "stop and put back once more queries than this are lost; 0 for never")
 	flags.StringVar(&o.journal, "journal", "", "`folder` of the journals of what was changed; the default is in the user's state folder")
 	flags.BoolVar(&o.dryRun, "dry-run", false, "only print the plan, also with --allow")
-	flags.BoolVar(&o.printRBAC, "print-rbac", false, "only print the namespace and the rights that --allow needs, as manifests")
+	o.rights.flags(flags, "only print the namespace and the rights that --allow needs, as manifests")
 	return cmd
 }
 
@@ -66,11 +67,11 @@ func (o *liveOptions) run(cmd *cobra.Command, names []string) error {
 		return err
 	}
 	allowed := o.allow
-	if o.printRBAC {
+	if o.rights.wanted {
 		if len(allowed) == 0 {
 			allowed = scenarios.Permissions()
 		}
-		return observe.WriteRights(cmd.OutOrStdout(), o.Namespace, o.DNS, o.Conntrack, allowed)
+		return o.rights.print(cmd.OutOrStdout(), o.observeOptions, allowed)
 	}
 	if !cmd.Flags().Changed("context") && !cmd.Flags().Changed("kubeconfig") {
 		return usage("name the cluster that is drilled: --context or --kubeconfig")

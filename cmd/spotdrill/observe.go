@@ -36,7 +36,7 @@ type observeOptions struct {
 func (o *observeOptions) flags(flags *pflag.FlagSet) {
 	o.cluster.flags(flags)
 	flags.StringVar(&o.Namespace, "namespace", observe.DefaultNamespace, "`namespace` of the probers; it is created and removed if it is not there")
-	flags.StringVar(&o.Image, "image", os.Getenv(imageVariable), "`reference` of spotdrill's image, which the nodes can pull; the default is "+imageVariable)
+	flags.StringVar(&o.Image, "image", os.Getenv(imageVariable), "`reference` of an image with spotdrill that the nodes can pull; the default is "+imageVariable+", then this program itself for nodes that are containers here, as kind's, then the image of this release")
 	flags.StringVar(&o.Nodes, "nodes", "", "label `selector` of the probers' nodes; the default is all of them")
 	flags.IntVar(&o.Probers, "probers", 0, "`number` of probers, spread over zones and nodes; the default is one on each node, until the node's last pod ends")
 	flags.IntVar(&o.Rate, "rate", observe.DefaultRate, "queries per second of each prober to the DNS service")
@@ -79,7 +79,8 @@ func (o *observeOptions) connect() (*observe.Cluster, error) {
 
 func newObserveCommand() *cobra.Command {
 	var o observeOptions
-	var printRBAC, cleanup bool
+	var rights printedRights
+	var cleanup bool
 	cmd := &cobra.Command{
 		Use:   "observe --for DURATION | observe -- COMMAND...",
 		Short: "Measure DNS in your own cluster while you upgrade it, and change nothing there",
@@ -89,8 +90,8 @@ func newObserveCommand() *cobra.Command {
 				return err
 			}
 			switch {
-			case printRBAC:
-				return observe.WriteRights(cmd.OutOrStdout(), o.Namespace, o.DNS, o.Conntrack, nil)
+			case rights.wanted:
+				return rights.print(cmd.OutOrStdout(), o, nil)
 			case cleanup:
 				return cleanUp(cmd, o)
 			case len(args) == 0 && o.For == 0:
@@ -109,7 +110,7 @@ func newObserveCommand() *cobra.Command {
 	flags := cmd.Flags()
 	o.flags(flags)
 	flags.DurationVar(&o.For, "for", 0, fmt.Sprintf("how long to observe, or how long the command may take, up to %v; by default a command may take as long as --max-queries allows", observe.MaxFor))
-	flags.BoolVar(&printRBAC, "print-rbac", false, "only print the namespace and the rights that are needed, as manifests")
+	rights.flags(flags, "only print the namespace and the rights that are needed, as manifests")
 	flags.BoolVar(&cleanup, "cleanup", false, "only remove what earlier observations have left in the namespace")
 	cmd.AddCommand(newKeepCommand())
 	return cmd
@@ -194,14 +195,20 @@ func observing(ctx context.Context, o observeOptions, action observe.Action, han
 		fmt.Fprintf(o.Console, format+"\n", args...)
 	}
 	started := time.Now()
+	image, err := chooseImage(ctx, c, o)
+	if err != nil {
+		return interrupted(ctx, err)
+	}
+	say("the probers run %s", image.words)
+	o.Image = image.reference
 	say("starting probers in namespace %s", o.Namespace)
 	obs, err := c.Prepare(ctx, o.Options)
 	defer func() {
 		say("removing everything from namespace %s", o.Namespace)
-		err = errors.Join(err, obs.Remove(ctx))
+		err = errors.Join(err, obs.Remove(ctx), image.remove(ctx))
 	}()
 	if err != nil {
-		return err
+		return interrupted(ctx, err)
 	}
 	if o.Conntrack {
 		say("a privileged pod on each node records its connection tracking, as --conntrack asked")
@@ -235,6 +242,8 @@ func observing(ctx context.Context, o observeOptions, action observe.Action, han
 	switch judged := judged(report.Summary); {
 	case codeOf(judged) == exitFailed:
 		return judged
+	case ctx.Err() != nil:
+		return interrupted(ctx, done)
 	case errors.Is(done, observe.ErrBrokenBefore):
 		return exitError{exitUnknown, done}
 	case errors.As(done, &exit):
@@ -242,4 +251,38 @@ func observing(ctx context.Context, o observeOptions, action observe.Action, han
 	default:
 		return judged
 	}
+}
+
+// interrupted is the error of something that was interrupted, by Ctrl-C or SIGTERM; else it is err.
+func interrupted(ctx context.Context, err error) error {
+	if ctx.Err() == nil {
+		return err
+	}
+	return exitError{exitUnknown, errors.New("interrupted: what was not measured by then is unknown")}
+}
+
+// printedRights are the flags that print rights.
+type printedRights struct {
+	wanted  bool
+	subject string
+}
+
+func (p *printedRights) flags(flags *pflag.FlagSet, use string) {
+	flags.BoolVar(&p.wanted, "print-rbac", false, use)
+	flags.StringVar(&p.subject, "subject", "", "with --print-rbac: who gets the rights, `user:NAME`, group:NAME or serviceaccount:NAMESPACE/NAME")
+}
+
+func (p *printedRights) print(out io.Writer, o observeOptions, permissions []scenarios.Permission) error {
+	if p.subject == "" {
+		return usage("--print-rbac needs --subject: who gets the rights, user:NAME, group:NAME or serviceaccount:NAMESPACE/NAME; kubectl auth whoami shows who you are")
+	}
+	subject, err := observe.ParseSubject(p.subject)
+	if err != nil {
+		return usage("--subject: %w", err)
+	}
+	rights := observe.Rights{Subject: subject, Namespace: o.Namespace, Conntrack: o.Conntrack, DNS: o.DNS, Permissions: permissions}
+	if err := rights.Write(out); err != nil {
+		return exitError{exitUsage, err}
+	}
+	return nil
 }

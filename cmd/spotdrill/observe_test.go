@@ -23,7 +23,13 @@ func TestYourOwnClusterIsNotTouchedByMistake(t *testing.T) {
 	}{
 		"nothing to observe":           {"observe --context a --image b", "give --for, or a command", exitUsage},
 		"too long":                     {"observe --for 5h --image b", "--for is 5h", exitUsage},
-		"no image":                     {"observe --for 1m", "--image is missing", exitUsage},
+		"no image to be had":           {"observe --for 1m", "no access to a cluster", exitUsage},
+		"a malformed image":            {"observe --for 1m --image Not:A:Reference", "--image is \"Not:A:Reference\"", exitUsage},
+		"a malformed namespace":        {"observe --for 1m --namespace Bad_NS", "--namespace: \"Bad_NS\"", exitUsage},
+		"rights for nobody":            {"observe --print-rbac", "--print-rbac needs --subject", exitUsage},
+		"rights for what is nobody":    {"observe --print-rbac --subject ana", "\"ana\" is no subject: want user:NAME", exitUsage},
+		"rights in no namespace":       {"observe --print-rbac --subject user:ana --namespace Bad_NS", "--namespace: \"Bad_NS\"", exitUsage},
+		"rights for no service":        {"live --print-rbac --subject user:ana --service kube-system/Kube_DNS", "--service: \"Kube_DNS\"", exitUsage},
 		"a share above all":            {"observe --for 1m --image b --slo 100.5", "--slo", exitUsage},
 		"no name of a service":         {"observe --for 1m --image b --service kube-dns", "--service", exitUsage},
 		"too few queries":              {"observe --for 1m --image b --rate 5", "--rate is 5", exitUsage},
@@ -38,8 +44,8 @@ func TestYourOwnClusterIsNotTouchedByMistake(t *testing.T) {
 		"a file of spotdrill's own":    {"live ../../scenarios/catalogue/spot/spot-notice-drains-node.yaml --context a", "needs observe.permission", exitUsage},
 		"no such context":              {"live coredns-evicted --context a", "context \"a\" does not exist", exitUsage},
 		"nothing to put back":          {"restore --journal " + t.TempDir(), "there is nothing to put back", 0},
-		"the rights":                   {"live --print-rbac --allow evict-coredns", "pods/eviction", 0},
-		"the rights to observe":        {"observe --print-rbac", "pod-security.kubernetes.io/enforce: restricted", 0},
+		"the rights":                   {"live --print-rbac --subject group:sre --allow evict-coredns", `subjects: [{"kind":"Group","apiGroup":"rbac.authorization.k8s.io","name":"sre"}]`, 0},
+		"the rights to observe":        {"observe --print-rbac --subject user:ana", "pod-security.kubernetes.io/enforce: restricted", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			stdout, stderr, code := spotdrill(t, strings.Fields(c.args)...)

@@ -55,7 +55,7 @@ func LoadBinary(ctx context.Context, eng *engine.Engine, path string, nodes []st
 	if err := runsOn(strings.TrimSpace(machine), architecture, path); err != nil {
 		return "", err
 	}
-	ref := "localhost/spotdrill/spotdrill:" + digestOf(binary)
+	ref := binaryRef(binary)
 	return ref, load(ctx, eng, ref, nodes, func() ([]byte, error) { return imageArchive(ref, architecture, binary) })
 }
 
@@ -108,6 +108,28 @@ func BinaryDigest(path string) (string, error) {
 		return "", fmt.Errorf("read the product's binary: %w", err)
 	}
 	return digestOf(binary), nil
+}
+
+func binaryRef(binary []byte) string { return "localhost/spotdrill/spotdrill:" + digestOf(binary) }
+
+// WithoutBinary returns those of the nodes into which LoadBinary would load a binary: that do not have
+// it yet.
+func WithoutBinary(ctx context.Context, eng *engine.Engine, path string, nodes []string) ([]string, error) {
+	binary, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read the product's binary: %w", err)
+	}
+	var out []string
+	for _, node := range nodes {
+		present, err := hasImage(ctx, eng, node, binaryRef(binary))
+		if err != nil {
+			return nil, err
+		}
+		if !present {
+			out = append(out, node)
+		}
+	}
+	return out, nil
 }
 
 func digestOf(binary []byte) string { return fmt.Sprintf("%x", sha256.Sum256(binary))[:12] }

@@ -132,10 +132,10 @@ func TestTheRightsAreThoseOfOneNamespaceAndToRead(t *testing.T) {
 	t.Parallel()
 	dns := types.NamespacedName{Namespace: "kube-system", Name: "kube-dns"}
 	var observing, drilling bytes.Buffer
-	if err := WriteRights(&observing, "ours", dns, false, nil); err != nil {
+	if err := (Rights{Namespace: "ours", DNS: dns}).Write(&observing); err != nil {
 		t.Fatal(err)
 	}
-	if err := WriteRights(&drilling, "ours", dns, false, scenarios.Permissions()); err != nil {
+	if err := (Rights{Namespace: "ours", DNS: dns, Permissions: scenarios.Permissions()}).Write(&drilling); err != nil {
 		t.Fatal(err)
 	}
 	for _, never := range []string{"*", "pods/eviction", "patch", "escalate", "pods/exec", "privileged"} {

@@ -1,21 +1,17 @@
 package observe
 
 import (
-	_ "embed" // the rights
 	"errors"
 	"fmt"
 	"io"
 	"net/netip"
-	"slices"
 	"strings"
-	"text/template"
 	"time"
 
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/spotdrill/spotdrill/framework/prober"
-	"github.com/spotdrill/spotdrill/framework/wrap"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
@@ -49,7 +45,8 @@ type Options struct {
 	// Context names the cluster in reports.
 	Context   string
 	Namespace string
-	// Image is one with spotdrill that the nodes can pull, or have.
+	// Image is one with spotdrill that the nodes can pull, or have. Check accepts an empty one: it can be
+	// chosen once the cluster is known.
 	Image string
 	// Nodes selects the nodes of the probers, as a label selector; empty for all.
 	Nodes string
@@ -91,8 +88,11 @@ type Options struct {
 func (o Options) Check() error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	if o.Image == "" {
-		bad("--image is missing: give the reference of spotdrill's image, which the cluster's nodes can pull")
+	if err := validImage(o.Image); err != nil {
+		bad("--image is %q: %w", o.Image, err)
+	}
+	if err := namespaceName(o.Namespace); err != nil {
+		bad("--namespace is %w", err)
 	}
 	if o.Rate < MinRate || o.Rate > scenarios.MaxObservedRate {
 		bad("--rate is %d: want %d to %d queries/s", o.Rate, MinRate, scenarios.MaxObservedRate)
@@ -184,32 +184,4 @@ type rates struct{ fresh, fixed, ports int }
 func (o Options) eachRate() rates {
 	fixed := o.Rate * 3 / 10
 	return rates{fresh: o.Rate - fixed, fixed: fixed, ports: 2}
-}
-
-// User is who gets the rights that WriteRights prints.
-const User = "spotdrill"
-
-//go:embed rights.yaml.tmpl
-var rightsText string
-
-// rights are those of a client with these permissions, as rights.yaml.tmpl describes them.
-type rights struct {
-	Namespace   string
-	User        string
-	DNS         types.NamespacedName
-	Conntrack   bool
-	Permissions []scenarios.Permission
-}
-
-// Allowed reports whether a permission is among them.
-func (r rights) Allowed(p scenarios.Permission) bool { return slices.Contains(r.Permissions, p) }
-
-// WriteRights prints the namespace, and the rights that a client needs: in that namespace, to read nodes
-// and the endpoints of DNS, and for the permissions. With conntrack, the namespace admits privileged pods.
-func WriteRights(w io.Writer, namespace string, dns types.NamespacedName, conntrack bool, permissions []scenarios.Permission) error {
-	text, err := template.New("rights.yaml.tmpl").Parse(rightsText)
-	if err == nil {
-		err = text.Execute(w, rights{namespace, User, dns, conntrack, permissions})
-	}
-	return wrap.Errorf(err, "write the rights")
 }

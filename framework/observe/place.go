@@ -21,6 +21,7 @@ import (
 	"github.com/spotdrill/spotdrill/framework/objects"
 	"github.com/spotdrill/spotdrill/framework/prober"
 	"github.com/spotdrill/spotdrill/framework/wait"
+	"github.com/spotdrill/spotdrill/framework/wrap"
 )
 
 //go:embed manifests
@@ -56,7 +57,7 @@ func (c *Cluster) place(ctx context.Context, o Options, cpu string, expected int
 	if err != nil {
 		return p, err
 	}
-	if err := p.ensureNamespace(ctx, o.Conntrack); err != nil {
+	if err := p.ensureNamespace(ctx, o); err != nil {
 		return p, err
 	}
 	values := map[string]string{
@@ -87,34 +88,56 @@ func (p *placed) create(ctx context.Context, file string, values map[string]stri
 	}
 	for _, obj := range objs {
 		if err := p.klient.Resources().Create(ctx, obj); err != nil {
-			return fmt.Errorf("create %s %s/%s: %w; spotdrill observe --print-rbac prints the rights that are needed",
-				obj.GetObjectKind().GroupVersionKind().Kind, p.namespace, obj.GetName(), err)
+			return fmt.Errorf("create %s %s/%s: %w%s", obj.GetObjectKind().GroupVersionKind().Kind, p.namespace, obj.GetName(), err, remedy(err))
 		}
 	}
 	return nil
 }
 
-// ensureNamespace creates the namespace if the client may, and if it is not there. Whether it is
-// there shows when something is created in it.
-func (p *placed) ensureNamespace(ctx context.Context, privileged bool) error {
+// remedy is what to do about an error of creating something, as the end of a sentence.
+func remedy(err error) string {
+	switch {
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		return "; wait until the namespace is gone, and create it again"
+	case apierrors.IsForbidden(err), apierrors.IsNotFound(err):
+		return "; spotdrill observe --print-rbac prints the namespace and the rights that are needed"
+	}
+	return ""
+}
+
+// ensureNamespace creates the namespace if the client may, and if it is not there. One that is being
+// terminated, as after an earlier observation, is awaited. Whether it is there shows when something is
+// created in it.
+func (p *placed) ensureNamespace(ctx context.Context, o Options) error {
 	if !p.May(ctx, "create", "", "namespaces", "", "") {
 		return nil
 	}
 	level := "restricted"
-	if privileged {
+	if o.Conntrack {
 		level = "privileged"
 	}
-	_, err := p.Clientset.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
 		Name: p.namespace, Labels: map[string]string{madeByUs: "observe", "pod-security.kubernetes.io/enforce": level},
-	}}, metav1.CreateOptions{})
-	switch {
-	case apierrors.IsAlreadyExists(err):
-		return nil
-	case err != nil:
-		return fmt.Errorf("create namespace %s: %w", p.namespace, err)
+	}}
+	var failed error
+	err := wait.Until(ctx, removeTimeout, "namespace "+p.namespace+", which is being terminated, to be gone", func(ctx context.Context) string {
+		_, failed = p.Clientset.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{})
+		if !apierrors.IsAlreadyExists(failed) {
+			p.madeNamespace = failed == nil
+			return ""
+		}
+		failed = nil
+		there, err := p.Clientset.CoreV1().Namespaces().Get(ctx, p.namespace, metav1.GetOptions{})
+		if err != nil || there.DeletionTimestamp == nil {
+			return ""
+		}
+		o.progress("waiting until namespace " + p.namespace + " of an earlier observation is gone")
+		return fmt.Sprintf("it has been terminating since %s; kubectl get namespace %s -o yaml shows what it waits for", there.DeletionTimestamp.UTC().Format(time.TimeOnly), p.namespace)
+	})
+	if err != nil {
+		return err
 	}
-	p.madeNamespace = true
-	return nil
+	return wrap.Errorf(failed, "create namespace %s", p.namespace)
 }
 
 func (p *placed) selected() metav1.ListOptions {
@@ -122,8 +145,11 @@ func (p *placed) selected() metav1.ListOptions {
 }
 
 // ready waits until that many probers run, and returns their pods.
-func (p *placed) ready(ctx context.Context, want int, progress func(string)) (pods []corev1.Pod, err error) {
+func (p *placed) ready(ctx context.Context, want int, image string, progress func(string)) (pods []corev1.Pod, err error) {
 	answers := map[string]bool{} // a process that runs need not listen yet
+	images := imagesToCome{image: image, since: map[string]time.Time{}}
+	ctx, giveUp := context.WithCancelCause(ctx)
+	defer giveUp(nil)
 	err = wait.Until(ctx, startTimeout, fmt.Sprintf("%d probers in namespace %s to start", want, p.namespace), func(ctx context.Context) string {
 		list, err := p.Clientset.CoreV1().Pods(p.namespace).List(ctx, p.selected())
 		if err != nil {
@@ -135,6 +161,9 @@ func (p *placed) ready(ctx context.Context, want int, progress func(string)) (po
 			switch {
 			case !running(pod):
 				why = pod.Name + ": " + objects.WhyNotReady(pod)
+				if err := images.missing(pod); err != nil {
+					giveUp(err)
+				}
 				continue
 			case !answers[pod.Name]:
 				if _, err := p.get(ctx, p.namespace, pod.Name, proberPort, "healthz", p.token); err != nil {
@@ -154,6 +183,10 @@ func (p *placed) ready(ctx context.Context, want int, progress func(string)) (po
 		}
 		return ""
 	})
+	var never *neverStarts
+	if errors.As(context.Cause(ctx), &never) {
+		return nil, never
+	}
 	return pods, err
 }
 

@@ -22,7 +22,7 @@ func options(t *testing.T) Options {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Options{Image: "example/spotdrill:v1", Rate: DefaultRate, MaxShare: DefaultShare, MaxQueries: DefaultQueries, Scenario: s}
+	return Options{Namespace: DefaultNamespace, Image: "example/spotdrill:v1", Rate: DefaultRate, MaxShare: DefaultShare, MaxQueries: DefaultQueries, Scenario: s}
 }
 
 func TestAPodsOwnResolverIsQueried(t *testing.T) {
@@ -82,7 +82,8 @@ func TestOptionsThatCannotBeObserved(t *testing.T) {
 		edit func(*Options)
 		want string
 	}{
-		"no image":           {func(o *Options) { o.Image = "" }, "--image is missing"},
+		"a malformed image":  {func(o *Options) { o.Image = "Not:A:Reference" }, "--image is"},
+		"no namespace":       {func(o *Options) { o.Namespace = "Bad_NS" }, "--namespace is \"Bad_NS\""},
 		"too few queries":    {func(o *Options) { o.Rate = MinRate - 1 }, "--rate"},
 		"too many queries":   {func(o *Options) { o.Rate = scenarios.MaxObservedRate + 1 }, "--rate"},
 		"too many probers":   {func(o *Options) { o.Probers = 101 }, "--probers"},
@@ -93,7 +94,7 @@ func TestOptionsThatCannotBeObserved(t *testing.T) {
 		"no share":           {func(o *Options) { o.MaxShare = 0 }, "--max-share"},
 		"more than all":      {func(o *Options) { o.Gates.SLO = 101 }, "--slo"},
 		"a negative losses":  {func(o *Options) { o.AbortLost = -1 }, "--abort-lost"},
-		"several, all named": {func(o *Options) { o.Image, o.Rate = "", 0 }, "--rate is 0"},
+		"several, all named": {func(o *Options) { o.Image, o.Rate = "A:", 0 }, "--rate is 0"},
 	} {
 		o := options(t)
 		c.edit(&o)

@@ -89,7 +89,7 @@ func (c *Cluster) Prepare(ctx context.Context, o Options) (*Observation, error) 
 	alive, die := context.WithCancel(context.WithoutCancel(ctx))
 	obs.die = die
 	go obs.placed.beat(alive)
-	pods, err := obs.placed.ready(ctx, obs.Probers, obs.progress)
+	pods, err := obs.placed.ready(ctx, obs.Probers, o.Image, obs.progress)
 	if err != nil {
 		return obs, err
 	}
@@ -114,7 +114,7 @@ func (o *Observation) Remove(ctx context.Context) error {
 	return o.placed.remove(ctx)
 }
 
-func (o *Observation) progress(text string) {
+func (o Options) progress(text string) {
 	if o.Progress != nil {
 		o.Progress(text)
 	}

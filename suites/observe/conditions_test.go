@@ -60,7 +60,7 @@ func conditions(f *foreign) {
 		Expect(refused).To(gexec.Exit(70))
 		Expect(refused.printed()).To(ContainSubstring("refuses --conntrack"))
 		Expect(f.left(ctx)).To(BeEmpty())
-		f.grant(ctx, "observe", "--print-rbac", "--conntrack")
+		f.grant(ctx, "observe", "--print-rbac", "--subject", "user:spotdrill", "--conntrack")
 		c := f.play(ctx, f.observing(while(killDNS, "--conntrack", "--max-lost", "0")...)...)
 		Expect(c).To(gexec.Exit(1))
 		Expect(c.printed()).To(ContainSubstring("as --conntrack asked"))

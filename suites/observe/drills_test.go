@@ -22,7 +22,7 @@ func (f *foreign) draining(args ...string) []string {
 // also be 1.
 func drills(f *foreign) {
 	BeforeAll(func(ctx SpecContext) {
-		f.grant(ctx, "live", "--print-rbac", "--allow", "evict-coredns,drain,notice")
+		f.grant(ctx, "live", "--print-rbac", "--subject", "user:spotdrill", "--allow", "evict-coredns,drain,notice")
 	}, NodeTimeout(specTimeout))
 
 	It("by a plan, which without consent changes nothing", func(ctx SpecContext) {

@@ -76,7 +76,7 @@ func setUp(ctx SpecContext, f *foreign) {
 	f.kubectl(ctx, "wait", "--for=condition=Ready", "nodes", "--all", "--timeout=120s")
 	Expect(f.writeKubectl()).To(Succeed())
 	Expect(f.writeClient(ctx)).To(Succeed())
-	f.grant(ctx, "observe", "--print-rbac")
+	f.grant(ctx, "observe", "--print-rbac", "--subject", "user:spotdrill")
 }
 
 // observation is a call of spotdrill observe, what it prints, and what it records.
