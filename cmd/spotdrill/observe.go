@@ -197,7 +197,7 @@ func observing(ctx context.Context, o observeOptions, action observe.Action, han
 	started := time.Now()
 	image, err := chooseImage(ctx, c, o)
 	if err != nil {
-		return interrupted(ctx, err)
+		return orInterrupted(ctx, err)
 	}
 	say("the probers run %s", image.words)
 	o.Image = image.reference
@@ -208,7 +208,7 @@ func observing(ctx context.Context, o observeOptions, action observe.Action, han
 		err = errors.Join(err, obs.Remove(ctx), image.remove(ctx))
 	}()
 	if err != nil {
-		return interrupted(ctx, err)
+		return orInterrupted(ctx, err)
 	}
 	if o.Conntrack {
 		say("a privileged pod on each node records its connection tracking, as --conntrack asked")
@@ -243,7 +243,7 @@ func observing(ctx context.Context, o observeOptions, action observe.Action, han
 	case codeOf(judged) == exitFailed:
 		return judged
 	case ctx.Err() != nil:
-		return interrupted(ctx, done)
+		return orInterrupted(ctx, done)
 	case errors.Is(done, observe.ErrBrokenBefore):
 		return exitError{exitUnknown, done}
 	case errors.As(done, &exit):
@@ -253,8 +253,8 @@ func observing(ctx context.Context, o observeOptions, action observe.Action, han
 	}
 }
 
-// interrupted is the error of something that was interrupted, by Ctrl-C or SIGTERM; else it is err.
-func interrupted(ctx context.Context, err error) error {
+// orInterrupted is the error of something that was interrupted, by Ctrl-C or SIGTERM; else it is err.
+func orInterrupted(ctx context.Context, err error) error {
 	if ctx.Err() == nil {
 		return err
 	}
