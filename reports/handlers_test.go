@@ -100,7 +100,7 @@ func handlersTable(t *testing.T) string {
 	}
 	b.WriteString("\n")
 	for _, row := range slices.Concat(scenarios.CoreProfiles(), feature.Names(), []string{"FLAGS"}) {
-		line, shown := "| `"+row+"` |", false
+		line, shown := "| "+kindOf(row)+" `"+row+"` |", false
 		for _, r := range published {
 			of := cell(r, row, rows)
 			shown = shown || of != "–"
@@ -111,6 +111,14 @@ func handlersTable(t *testing.T) string {
 		}
 	}
 	return b.String() + "\n"
+}
+
+// kindOf is what a row stands for: profiles have capitals, features do not.
+func kindOf(row string) string {
+	if strings.ToUpper(row) == row {
+		return "profile"
+	}
+	return "feature"
 }
 
 // versionOf is the handler's version; the built-in handler's is that of the product, an image.

@@ -268,7 +268,7 @@ func (r *Report) facts() []fact {
 	for _, level := range []struct {
 		name   string
 		counts Counts
-	}{{"Core clauses", r.Core}, {"Extended clauses", r.Extended}} {
+	}{{"Core scenarios", r.Core}, {"Extended scenarios", r.Extended}} {
 		if level.counts.Total > 0 {
 			facts = append(facts, fact{level.name, headline(level.counts)})
 		}

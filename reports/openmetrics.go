@@ -26,7 +26,7 @@ func (r *Report) WriteOpenMetrics(w io.Writer) error {
 	}
 	info := gauge("run_info", "The run and the versions of its parts.", "run", "version", "kubernetes", "coredns", "kube_proxy")
 	started := gauge("run_started_timestamp_seconds", "When the run began.")
-	clauses := gauge("clauses", "Clauses by outcome.", "outcome")
+	scenarios := gauge("scenarios", "Scenarios by outcome.", "outcome")
 	outcome := gauge("drill_outcome", "1 for the outcome of the drill, 0 for the others.", "scenario", "profile", "outcome")
 	took := gauge("drill_duration_seconds", "How long the drill took, all its attempts together.", "scenario", "profile")
 	measured := gauge("drill_measured", "A number that a check of the drill measured; its name has the unit.", "scenario", "profile", "check", "subject", "number")
@@ -38,7 +38,7 @@ func (r *Report) WriteOpenMetrics(w io.Writer) error {
 		verdict.Pass: r.Summary.Passed, verdict.Fail: r.Summary.Failed, verdict.Unknown: r.Summary.Unknown, verdict.Skipped: r.Summary.Skipped,
 	}
 	for o, n := range counts {
-		clauses.WithLabelValues(string(o)).Set(float64(n))
+		scenarios.WithLabelValues(string(o)).Set(float64(n))
 	}
 	for _, e := range r.Results {
 		for o := range counts {

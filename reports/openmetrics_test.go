@@ -24,15 +24,15 @@ func TestOpenMetrics(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	clauses := 0.0
-	for _, m := range families["spotdrill_clauses"].GetMetric() {
-		clauses += m.GetGauge().GetValue()
+	scenarios := 0.0
+	for _, m := range families["spotdrill_scenarios"].GetMetric() {
+		scenarios += m.GetGauge().GetValue()
 	}
 	outcomes := 0.0
 	for _, m := range families["spotdrill_drill_outcome"].GetMetric() {
 		outcomes += m.GetGauge().GetValue()
 	}
-	if total := float64(sampleReport().Summary.Total); clauses != total || outcomes != total {
-		t.Errorf("%g clauses and %g outcomes, want %g of each", clauses, outcomes, total)
+	if total := float64(sampleReport().Summary.Total); scenarios != total || outcomes != total {
+		t.Errorf("%g scenarios and %g outcomes, want %g of each", scenarios, outcomes, total)
 	}
 }

@@ -59,7 +59,7 @@ type Report struct {
 	Tolerances map[string]float64 `yaml:"tolerances"`
 	Timings    Timings            `yaml:"timings"`
 	Summary    Counts             `yaml:"summary"`
-	// Core and Extended are the summary's two parts: the clauses that apply to every
+	// Core and Extended are the summary's two parts: the scenarios that apply to every
 	// handler, see scenarios.CoreProfiles, and those of features that it may claim.
 	Core     Counts          `yaml:"core"`
 	Extended Counts          `yaml:"extended"`
@@ -105,7 +105,7 @@ type Entry struct {
 	History string `yaml:"history,omitempty"`
 	// Waterfalls are the steps of each notice, for each node that it names.
 	Waterfalls []Waterfall `yaml:"waterfalls,omitempty"`
-	// Deviation is the sentence of the handler's description about a clause that it is known
+	// Deviation is the sentence of the handler's description about a scenario that it is known
 	// to break. It excuses nothing.
 	Deviation string `yaml:"deviation,omitempty"`
 
@@ -188,7 +188,7 @@ func (r *Report) Add(e Entry) {
 	r.Profiles[i].Add(e.Outcome)
 }
 
-// level are the counts of the core, or of the extended clauses.
+// level are the counts of the core, or of the extended scenarios.
 func (r *Report) level(profile string) *Counts {
 	if slices.Contains(scenarios.CoreProfiles(), profile) {
 		return &r.Core

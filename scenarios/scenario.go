@@ -43,13 +43,13 @@ type Scenario struct {
 	Kind       string `yaml:"kind"`
 	// Name is the file's name without .yaml. Reports use it.
 	Name string `yaml:"name"`
-	// Title is the clause in one sentence.
+	// Title is the rule in one sentence.
 	Title string `yaml:"title"`
-	// Description explains why the clause exists.
+	// Description explains why the rule exists.
 	Description string `yaml:"description"`
-	// Source is the URL of the page that the clause comes from.
+	// Source is the URL of the page that the rule comes from.
 	Source string `yaml:"source"`
-	// Profile is the group that the clause belongs to.
+	// Profile is the group that the scenario belongs to.
 	Profile string `yaml:"profile"`
 	// Sets are the sets that the scenario belongs to.
 	Sets []Set `yaml:"sets"`
@@ -140,20 +140,20 @@ const (
 	HandlerNone      = "none"
 )
 
-// Profiles lists the groups of clauses in the order in which they are drilled: those
+// Profiles lists the groups of scenarios in the order in which they are drilled: those
 // with the same cluster settings follow each other, and those that measure DNS come
 // when a new cluster has settled.
 func Profiles() []string {
 	return []string{"STATE-CHANGE", "SCHEDULED-CHANGE", "REBALANCE", "CAPACITY-RESERVATION", "LIFECYCLE", "STATUS-CHECK", "EVENTS", "QUEUE-HYGIENE", "RESILIENCE", "API-SERVER", "PDB", "SPOT", "KARPENTER-ORDER", "STORM", "DNS", "UPGRADE", "APPLICATION", "LAUNCH", "TWO-HANDLERS", "FLAGS", "INCIDENT"}
 }
 
-// CoreProfiles lists the groups of clauses that every handler is judged by. Those of
+// CoreProfiles lists the groups of scenarios that every handler is judged by. Those of
 // the other groups apply if the handler claims their feature.
 func CoreProfiles() []string {
 	return []string{"QUEUE-HYGIENE", "RESILIENCE", "API-SERVER", "PDB", "SPOT"}
 }
 
-// Core reports whether the clause applies to every handler, whatever it claims.
+// Core reports whether the scenario applies to every handler, whatever it claims.
 func (s Scenario) Core() bool { return slices.Contains(CoreProfiles(), s.Profile) }
 
 // AboutHandlers reports whether a handler acts in the drill, or the drill shows in the fast set

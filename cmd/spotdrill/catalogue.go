@@ -75,9 +75,9 @@ func listed(selected []scenarios.Scenario, set scenarios.Set) listings {
 	return out
 }
 
-// explanation documents a clause.
+// explanation documents a scenario.
 type explanation struct {
-	Clause   string      `json:"clause"`
+	Scenario string      `json:"scenario"`
 	Title    string      `json:"title"`
 	Profile  string      `json:"profile"`
 	Why      string      `json:"why"`
@@ -90,7 +90,7 @@ type explanation struct {
 	PlayedBy string      `json:"playedBy"` // a command that plays it
 }
 
-// explained is one check of a clause, with how to fix a failure.
+// explained is one check of a scenario, with how to fix a failure.
 type explained struct {
 	ID    string `json:"id"`
 	Check string `json:"check"`
@@ -101,8 +101,8 @@ type explained struct {
 func newExplainCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:               "explain CLAUSE",
-		Short:             "Show what a clause requires, why, and how to fix a failure",
+		Use:               "explain SCENARIO",
+		Short:             "Show what a scenario requires, why, and how to fix a failure",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeScenarios,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -132,7 +132,7 @@ func explain(s scenarios.Scenario, called string) (explanation, error) {
 		return explanation{}, err
 	}
 	e := explanation{
-		Clause: s.Name, Title: s.Title, Profile: s.Profile, Why: strings.Join(strings.Fields(s.Description), " "),
+		Scenario: s.Name, Title: s.Title, Profile: s.Profile, Why: strings.Join(strings.Fields(s.Description), " "),
 		Source: s.Source, Feature: s.Feature, Setting: s.Setting, Arranged: s.Arranged(), PlayedBy: command,
 	}
 	for _, step := range s.Steps {

@@ -69,11 +69,11 @@ type Description struct {
 	// SQSActions are those that it may call in addition to DeleteMessage,
 	// GetQueueAttributes, GetQueueUrl and ReceiveMessage.
 	SQSActions []string `yaml:"sqsActions,omitempty"`
-	// Deviations are the clauses (names of scenarios) that the handler is known to
+	// Deviations are the scenarios that the handler is known to
 	// violate, each with a sentence that describes how. They still fail: the report shows
 	// the sentence next to the failure.
 	Deviations map[string]string `yaml:"deviations,omitempty"`
-	// Keeps are the clauses in which the handler leaves a message in the queue that
+	// Keeps are the scenarios in which the handler leaves a message in the queue that
 	// requires no drain, each with the reason: it moves to a dead-letter queue.
 	Keeps map[string]string `yaml:"keeps,omitempty"`
 
@@ -312,27 +312,27 @@ func (d Description) Reference() string {
 	return d.File
 }
 
-// CheckClauses returns an error if deviations or keeps name an unknown clause.
-func (d Description) CheckClauses(clauses []string) error {
+// CheckScenarios returns an error if deviations or keeps name an unknown scenario.
+func (d Description) CheckScenarios(names []string) error {
 	var errs []error
-	for _, of := range d.byClause() {
-		for _, clause := range slices.Sorted(maps.Keys(of.reasons)) {
-			if !slices.Contains(clauses, clause) {
-				errs = append(errs, fmt.Errorf("%s: no scenario has this name", d.At(of.field+"."+clause)))
+	for _, of := range d.byScenario() {
+		for _, scenario := range slices.Sorted(maps.Keys(of.reasons)) {
+			if !slices.Contains(names, scenario) {
+				errs = append(errs, fmt.Errorf("%s: no scenario has this name", d.At(of.field+"."+scenario)))
 			}
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// reasonsByClause is a field with a sentence for each of some clauses.
-type reasonsByClause struct {
+// reasonsByScenario is a field with a sentence for each of some scenarios.
+type reasonsByScenario struct {
 	field   string
 	reasons map[string]string
 }
 
-func (d Description) byClause() []reasonsByClause {
-	return []reasonsByClause{{"deviations", d.Deviations}, {"keeps", d.Keeps}}
+func (d Description) byScenario() []reasonsByScenario {
+	return []reasonsByScenario{{"deviations", d.Deviations}, {"keeps", d.Keeps}}
 }
 
 // ownVersion is the version of this program if the handler is a part of it.

@@ -163,11 +163,11 @@ func TestADeviationNamesAClause(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := d.CheckClauses([]string{"a", "invalid-json-does-not-stop-the-next-notice"}); err != nil {
+	if err := d.CheckScenarios([]string{"a", "invalid-json-does-not-stop-the-next-notice"}); err != nil {
 		t.Error(err)
 	}
 	want := "testdata/valid-workers.yaml:22: deviations.invalid-json-does-not-stop-the-next-notice: no scenario has this name"
-	if err := d.CheckClauses([]string{"a"}); err == nil || err.Error() != want {
+	if err := d.CheckScenarios([]string{"a"}); err == nil || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}
 }

@@ -140,10 +140,10 @@ func (f *problems) claims() {
 			f.wrong(fmt.Sprintf("sqsActions[%d]", i), "%s is part of the policy anyway: %s", action, strings.Join(PolicyActions(), ", "))
 		}
 	}
-	for _, of := range f.d.byClause() {
-		for _, clause := range slices.Sorted(maps.Keys(of.reasons)) {
-			if strings.TrimSpace(of.reasons[clause]) == "" {
-				f.wrong(of.field+"."+clause, "needs a sentence that describes how, or why")
+	for _, of := range f.d.byScenario() {
+		for _, scenario := range slices.Sorted(maps.Keys(of.reasons)) {
+			if strings.TrimSpace(of.reasons[scenario]) == "" {
+				f.wrong(of.field+"."+scenario, "needs a sentence that describes how, or why")
 			}
 		}
 	}

@@ -92,17 +92,17 @@ type Session struct {
 }
 
 // New is a session that has not begun. It is an error if the handler's description names
-// an unknown clause in its deviations, or in its reasons to keep messages.
+// an unknown scenario in its deviations, or in its reasons to keep messages.
 func New(opts Options) (*Session, error) {
 	all, err := verdict.Scenarios().Catalogue()
 	if err != nil {
 		return nil, err
 	}
-	var clauses []string
+	var names []string
 	for _, s := range slices.Concat(all, opts.Scenarios) {
-		clauses = append(clauses, s.Name)
+		names = append(names, s.Name)
 	}
-	if err := opts.Handler.CheckClauses(clauses); err != nil {
+	if err := opts.Handler.CheckScenarios(names); err != nil {
 		return nil, err
 	}
 	s := &Session{Options: opts, started: time.Now(), played: map[string]bool{}, ahead: map[string]reports.Entry{}}

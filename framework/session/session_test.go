@@ -168,14 +168,14 @@ func TestADeviationFromNoClauseIsAnError(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	under.Deviations = map[string]string{"my-own-clause": "It is not kept."}
+	under.Deviations = map[string]string{"my-own-scenario": "It is not kept."}
 	opts := Options{Handler: under, Console: io.Discard}
 	if _, err := New(opts); err == nil || !strings.Contains(err.Error(), "no scenario has this name") {
 		t.Errorf("error %v", err)
 	}
-	opts.Scenarios = []scenarios.Scenario{{Name: "my-own-clause"}}
+	opts.Scenarios = []scenarios.Scenario{{Name: "my-own-scenario"}}
 	if _, err := New(opts); err != nil {
-		t.Errorf("of a clause that is played: %v", err)
+		t.Errorf("of a scenario that is played: %v", err)
 	}
 }
 

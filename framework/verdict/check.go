@@ -168,7 +168,7 @@ var (
 		ID: "applies", Title: "applies",
 		Requires: "The drill can be played with this handler on this machine; otherwise it is skipped.",
 		Fix:      "if the handler has the feature, name it under features in its description; if something is missing on this machine, the reason names it",
-		Look:     Look{Text: "the reason next to the clause, and the handler's description"},
+		Look:     Look{Text: "the reason next to the scenario, and the handler's description"},
 	}}
 	notRun = check{Kind: Kind{
 		ID: IDOfRun, Title: "run", ofRecord: true,

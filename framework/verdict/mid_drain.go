@@ -27,7 +27,7 @@ func (MidDrain) DecidedBy(scenarios.Times) scenarios.Observation { return scenar
 var checkMidDrain = by(Kind{
 	ID: "midDrain", Title: "%s in the middle of the drain of %s", ofRecord: true,
 	Requires: "The handler was disturbed when the drain had begun and pods were still on the node; otherwise surviving it proves nothing.",
-	Fix:      "the drain was over, or had not begun, when the handler was disturbed: play the drill again; if it stays so, the handler drains faster than this clause can see",
+	Fix:      "the drain was over, or had not begun, when the handler was disturbed: play the drill again; if it stays so, the handler drains faster than this scenario can see",
 	Look:     Look{Lane: LaneHandler, Text: "the lanes Handler and Pods: when the handler was disturbed, and which pods were left then"},
 }, midDrain)
 

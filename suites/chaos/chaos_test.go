@@ -1,4 +1,4 @@
-// Package chaos checks a handler under test against what no single clause requires:
+// Package chaos checks a handler under test against what no single scenario requires:
 // several things go wrong at once, drawn from a seed. What is played is a scenario like
 // any other, with the same verdict and report.
 package chaos

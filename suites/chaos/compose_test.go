@@ -18,7 +18,7 @@ import (
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
-// The clauses of RESILIENCE allow as much.
+// The scenarios of RESILIENCE allow as much.
 const (
 	marked  = 30 * time.Second // from the end of the queue's outage to the node's mark
 	deleted = 90 * time.Second // from the end of the queue's outage to the message's deletion

@@ -213,7 +213,7 @@ func (kind stall) play(ctx context.Context, binary string, apart *room, length t
 	return judgeStall(scenario, h, from-clock, to-clock), ctx.Err()
 }
 
-// stallScenario has the one clause that is judged. At its rates a socket of the system's
+// stallScenario has the one scenario that is judged. At its rates a socket of the system's
 // default size is full after some 60 ms.
 func stallScenario() scenarios.Scenario {
 	return scenarios.Scenario{

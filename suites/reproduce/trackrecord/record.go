@@ -23,7 +23,7 @@ type Row struct {
 	Issue string `yaml:"issue"`
 	// Date is the day in UTC, as 2006-01-02.
 	Date string `yaml:"date"`
-	// Digest is that of the scenario's text: another one means that the clause has
+	// Digest is that of the scenario's text: another one means that the scenario has
 	// changed since.
 	Digest string `yaml:"digest"`
 	Broken Play   `yaml:"broken"`

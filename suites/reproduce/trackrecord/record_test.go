@@ -58,7 +58,7 @@ func TestWhenACaseWasReproduced(t *testing.T) {
 		{func(_ *Case, row *Row) { row.Issue = "b" }, "never"},
 		{func(c *Case, _ *Row) { c.Broken = "v1.1" }, "2026-11-23, with other versions"},
 		{func(_ *Case, row *Row) { row.Fixed = nil }, "2026-11-23, with other versions"},
-		{func(_ *Case, row *Row) { row.Digest = "sha256:old" }, "2026-11-23, before its clause changed"},
+		{func(_ *Case, row *Row) { row.Digest = "sha256:old" }, "2026-11-23, before its scenario changed"},
 		{func(c *Case, _ *Row) { c.Plays = 5 }, "2026-11-23, red after 3 of at most 5 plays"},
 	} {
 		c, row := c, row

@@ -43,7 +43,7 @@ func (c Case) last(r Record) string {
 	case row.Broken.Version != c.Broken || row.version() != c.Fixed:
 		return fmt.Sprintf("%s, with other versions", row.Date)
 	case row.Digest != c.Drill.Digest():
-		return fmt.Sprintf("%s, before its clause changed", row.Date)
+		return fmt.Sprintf("%s, before its scenario changed", row.Date)
 	case c.Plays > 1:
 		return fmt.Sprintf("%s, red after %d of at most %d plays", row.Date, row.Broken.Plays, c.Plays)
 	}
