@@ -51,6 +51,9 @@ type compareCell struct {
 	Href    string // empty if there is no page
 }
 
+// findingMax is how many letters of a finding the text of a mark has: a page has thousands of marks.
+const findingMax = 120
+
 // Text is a cell in words.
 func (c compareCell) Text() string {
 	text := c.Run + ": "
@@ -58,7 +61,7 @@ func (c compareCell) Text() string {
 		return text + "not played"
 	}
 	text += word(c.Outcome)
-	for _, more := range []string{c.Figure, c.Finding} {
+	for _, more := range []string{c.Figure, fit(c.Finding, findingMax)} {
 		if more != "" {
 			text += ", " + more
 		}

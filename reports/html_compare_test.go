@@ -114,6 +114,24 @@ func TestTheNightsPage(t *testing.T) {
 	}
 }
 
+// A month of nights of the full set is no larger than the page of one of them may be.
+func TestTheNightsPageOfTheFullSetIsSmall(t *testing.T) {
+	now := publishedReports(t)[0]
+	earlier := make([]*Report, nightsShown)
+	for i := range earlier {
+		night := *now
+		night.Run = fmt.Sprintf("20260102-1504%02d", i)
+		earlier[i] = &night
+	}
+	page := text(t, "nights-full-page", func(w *bytes.Buffer) error {
+		return FindDrift(now, earlier, 20).writeHTML(w, now, earlier, t.TempDir())
+	})
+	t.Logf("%d scenarios, %d nights: %d bytes", len(now.Results), len(earlier), len(page))
+	if len(page) > 3_000_000 {
+		t.Errorf("%d bytes", len(page))
+	}
+}
+
 func TestHostileNamesStayTextInAComparisonPage(t *testing.T) {
 	r := hostileReport(t)
 	matrix := text(t, "compared-hostile-page", func(w *bytes.Buffer) error {
