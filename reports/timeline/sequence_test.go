@@ -85,7 +85,7 @@ func TestSequence(t *testing.T) {
 			[]string{put, "CoreDNS: endpoint 10.0.0.1 terminating, serving"},
 		},
 		"what was there at first is not shown": {[]history.Event{podAt(9.5, history.PodReady, "app", "w-1")}, []string{put}},
-		"what restoring does is not shown": {[]history.Event{history.NewNodeUncordoned("w-1", history.At(sec(41)))}, []string{put}},
+		"what restoring does is not shown":     {[]history.Event{history.NewNodeUncordoned("w-1", history.At(sec(41)))}, []string{put}},
 	} {
 		if got := sequenceOf(c.events...); !slices.Equal(got, c.want) {
 			t.Errorf("%s:\n got  %s\n want %s", name, strings.Join(got, "\n      "), strings.Join(c.want, "\n      "))
