@@ -48,6 +48,8 @@ func (o *observeOptions) flags(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.Conntrack, "conntrack", false, "also record to which CoreDNS pod each query went, with a privileged pod on each node: in its network, with NET_ADMIN")
 	optional(flags, &o.Gates.MaxWindow, "max-window", "fail if a window of lost queries is longer than this `duration`", time.ParseDuration)
 	optional(flags, &o.Gates.MaxLost, "max-lost", "fail if more than this `number` of queries are lost", strconv.Atoi)
+	flags.DurationVar(&o.Settle, "settle", 0, "how long the record goes on after all that began has ended: rollouts, evictions, pods and nodes that are not Ready; the default is that of the scenario, 5s or 10s")
+	flags.DurationVar(&o.SettleLimit, "settle-limit", observe.DefaultSettleLimit, fmt.Sprintf("how long that is waited for, up to %v; what is not over then makes the result unknown", observe.MaxSettleLimit))
 	flags.StringVar(&o.out, "out", "reports/out", "`folder` for results; each run gets its own subfolder")
 	flags.Float64Var(&o.Gates.SLO, "slo", 0, "fail if less than this share of the queries is answered, in percent, such as 99.99")
 }
@@ -183,7 +185,7 @@ func observing(ctx context.Context, o observeOptions, action observe.Action, han
 	if err := o.Check(); err != nil {
 		return exitError{exitUsage, err}
 	}
-	o.Scenarios = verdict.Scenarios()
+	o.Scenarios, o.Unsettled = verdict.Scenarios(), verdict.Unsettled
 	c, err := o.connect()
 	if err != nil {
 		return err
@@ -280,7 +282,7 @@ func (p *printedRights) print(out io.Writer, o observeOptions, permissions []sce
 	if err != nil {
 		return usage("--subject: %w", err)
 	}
-	rights := observe.Rights{Subject: subject, Namespace: o.Namespace, Conntrack: o.Conntrack, DNS: o.DNS, Permissions: permissions}
+	rights := observe.Rights{Subject: subject, Namespace: o.Namespace, Conntrack: o.Conntrack, DNS: o.DNS, Application: o.Application != "", Permissions: permissions}
 	if err := rights.Write(out); err != nil {
 		return exitError{exitUsage, err}
 	}

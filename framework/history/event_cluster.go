@@ -160,6 +160,9 @@ const (
 
 	ClusterEvent Kind = "event"
 
+	RolloutProgressing Kind = "rollout.progressing"
+	RolloutComplete    Kind = "rollout.complete"
+
 	ClusterGrown Kind = "cluster.grown"
 )
 
@@ -182,10 +185,18 @@ var (
 	// NewClusterEvent is an event of Kubernetes about an object of a kind. Node or Pod: the object; Note: its
 	// message; Owner: the component that reported it.
 	NewClusterEvent = event2(ClusterEvent, about, why)
+	// NewRolloutProgressing reports that not all pods of a Deployment or DaemonSet are of its newest template and
+	// available. Note: how many are. The workload is kind/namespace/name, as in NewRolloutComplete.
+	NewRolloutProgressing = event2(RolloutProgressing, about, Note)
+	// NewRolloutComplete reports that all of them are.
+	NewRolloutComplete = event1(RolloutComplete, about)
 	// NewClusterGrown reports that virtual nodes join the cluster, or leave it. Numbers: virtual_nodes, cores
 	// (of all of them).
 	NewClusterGrown = event0(ClusterGrown)
 )
+
+// Workload is the kind/namespace/name of a RolloutProgressing or RolloutComplete.
+func (e Event) Workload() string { return e.keyOf(RolloutProgressing, RolloutComplete) }
 
 // Conditions of an endpoint.
 type Conditions struct{ Serving, Terminating bool }

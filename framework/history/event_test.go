@@ -76,6 +76,8 @@ func events() []Event {
 		NewWatchLost("nodes", Said(said)),
 		NewWatchBack("nodes", Note("missed")),
 		NewClusterEvent("Node", "Draining", Node("w1"), Note("text"), Owner("karpenter"), Said(said)),
+		NewRolloutProgressing("Deployment/kube-system/coredns", "1 of 2 updated"),
+		NewRolloutComplete("Deployment/kube-system/coredns"),
 		NewClusterGrown(With(n(VirtualNodes, 100))),
 
 		NewSQSCall("q", "ReceiveMessage", "AccessDeniedException", Account("1"), Status(403), Note("n"), IP("10.0.0.1"), By("second"), With(n(Took, 1))),
@@ -189,7 +191,7 @@ func TestReaders(t *testing.T) {
 	readers := []func(Event) string{
 		Event.ConcurrentScenario, Event.Role, Event.DaemonSet, Event.Awaited, Event.Step, Event.Group, Event.Capacity, Event.ReadyStatus, Event.InstanceType, Event.Zone,
 		Event.PodPhase, Event.Service, Event.Watch, Event.KubernetesReason, Event.Queue, Event.Hook, Event.LifecycleResult, Event.FaultEnd, Event.Feature,
-		Event.HandlerPod, Event.RBACRole, Event.RBACObject, Event.Target, Event.AddOn, Event.MetadataPath,
+		Event.HandlerPod, Event.RBACRole, Event.RBACObject, Event.Target, Event.AddOn, Event.MetadataPath, Event.Workload,
 		func(e Event) string { return string(e.Phase()) },
 		func(e Event) string { return string(e.Operation()) },
 		func(e Event) string { return string(e.NoticeType()) },

@@ -50,6 +50,9 @@ func Probers(st *story.Story, t Target) []*Prober {
 	for _, e := range st.History.Events {
 		switch e.Kind {
 		case history.TargetFound:
+			if e.Node == "" { // about the application
+				continue
+			}
 			of(e.Node).pod, of(e.Node).Target = e.Pod, e.Target()+" at "+e.IP
 		case history.ProberStarted:
 			o := of(e.Node)

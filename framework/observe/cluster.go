@@ -97,6 +97,33 @@ func (c *Cluster) dnsPods(ctx context.Context, service types.NamespacedName) ([]
 	return slices.Compact(out), nil
 }
 
+// application finds the Service of the application that is requested, whose pods are watched: by its
+// address. outside is why it has none. Both are empty if the client may not read Services.
+func (c *Cluster) application(ctx context.Context, o Options) (service types.NamespacedName, outside string, err error) {
+	server, _, err := o.application()
+	if err != nil || !server.IsValid() {
+		return service, "", err
+	}
+	all := metav1.NamespaceAll
+	if !c.May(ctx, "list", "", "services", "", all) || !c.May(ctx, "list", "discovery.k8s.io", "endpointslices", "", all) || !c.May(ctx, "watch", "discovery.k8s.io", "endpointslices", "", all) {
+		return service, "", nil
+	}
+	list, err := c.Clientset.CoreV1().Services(all).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return service, "", fmt.Errorf("list the Services, to find that of --application: %w", err)
+	}
+	for _, s := range list.Items {
+		addresses := slices.Concat(s.Spec.ClusterIPs, s.Spec.ExternalIPs)
+		for _, ingress := range s.Status.LoadBalancer.Ingress {
+			addresses = append(addresses, ingress.IP)
+		}
+		if slices.Contains(addresses, server.Addr().String()) {
+			return types.NamespacedName{Namespace: s.Namespace, Name: s.Name}, "", nil
+		}
+	}
+	return service, "no Service of the cluster has this address: its pods are not watched", nil
+}
+
 // request is a request to one of our pods, through the API server, with the token of the run.
 func (c *Cluster) request(verb, namespace, pod, port, path, token string) *rest.Request {
 	return c.Clientset.CoreV1().RESTClient().Verb(verb).

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/spotdrill/spotdrill/scenarios"
 )
@@ -153,6 +155,13 @@ func TestTheRightsAreThoseOfOneNamespaceAndToRead(t *testing.T) {
 			t.Errorf("to drill, %q is among the rights, and nothing uses it", unused)
 		}
 	}
+	var application bytes.Buffer
+	if err := (Rights{Namespace: "ours", DNS: dns, Application: true}).Write(&application); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(observing.String(), "[services]") || !strings.Contains(application.String(), "[services]") {
+		t.Error("the right to list Services is not only among those with an application")
+	}
 	if !strings.Contains(observing.String(), "pod-security.kubernetes.io/enforce: restricted") {
 		t.Error("the namespace does not require the level restricted")
 	}
@@ -191,5 +200,35 @@ func TestCleanupLeavesTheObservationOfALiveClientAlone(t *testing.T) {
 	c = of(notOurs)
 	if removed, left, err := c.Cleanup(t.Context(), "ours"); err != nil || len(removed)+len(left) != 0 {
 		t.Errorf("removed %q, left %q, error %v: nothing there is ours", removed, left, err)
+	}
+}
+
+func TestThePodsOfTheApplicationAreFoundByItsAddress(t *testing.T) {
+	t.Parallel()
+	service := func(name string, status corev1.ServiceStatus, addresses ...string) *corev1.Service {
+		return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, Spec: corev1.ServiceSpec{ClusterIPs: addresses}, Status: status}
+	}
+	balanced := corev1.ServiceStatus{LoadBalancer: corev1.LoadBalancerStatus{Ingress: []corev1.LoadBalancerIngress{{IP: "198.51.100.7"}}}}
+	for name, c := range map[string]struct {
+		application string
+		allowed     bool
+		want        string
+		outside     bool
+	}{
+		"none":                          {"", true, "", false},
+		"a Service's own address":       {"10.96.12.7:80/healthz", true, "web", false},
+		"the second of two families":    {"[fd00::7]:80/", true, "web", false},
+		"a load balancer's":             {"198.51.100.7:443/", true, "front", false},
+		"one outside of the cluster":    {"192.0.2.1:80/", true, "", true},
+		"no right to read the Services": {"10.96.12.7:80/", false, "", false},
+	} {
+		clientset := fake.NewClientset(service("web", corev1.ServiceStatus{}, "10.96.12.7", "fd00::7"), service("front", balanced, "10.96.1.1"))
+		clientset.PrependReactor("create", "selfsubjectaccessreviews", func(clienttesting.Action) (bool, runtime.Object, error) {
+			return true, &authorizationv1.SelfSubjectAccessReview{Status: authorizationv1.SubjectAccessReviewStatus{Allowed: c.allowed}}, nil
+		})
+		got, outside, err := (&Cluster{Clientset: clientset}).application(t.Context(), Options{Application: c.application})
+		if err != nil || got.Name != c.want || (outside != "") != c.outside {
+			t.Errorf("%s: %q, %q, error %v", name, got, outside, err)
+		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/prober"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
@@ -35,6 +36,10 @@ const (
 	applicationRate = 10
 	// maxDirect bounds how many CoreDNS pods a prober queries directly.
 	maxDirect = 8
+	// DefaultSettleLimit is enough for a rollout of CoreDNS and for a drain; MaxSettleLimit is within
+	// what the probers go on for after MaxFor.
+	DefaultSettleLimit = 5 * time.Minute
+	MaxSettleLimit     = 20 * time.Minute
 	// echoRate is the rate of a prober's queries to itself. With that of a drill, they would
 	// be two thirds of the record.
 	echoRate = 25
@@ -74,6 +79,13 @@ type Options struct {
 	AbortLost int
 	// Scenario is what is recorded and judged.
 	Scenario scenarios.Scenario
+	// Settle is how long the record goes on after all that began has ended; 0 for the scenario's time.
+	Settle time.Duration
+	// SettleLimit bounds how long that is waited for.
+	SettleLimit time.Duration
+	// Unsettled is why the record has to go on, by what was recorded up to now, and since when
+	// nothing of that has changed.
+	Unsettled func(s scenarios.Scenario, h history.History, now time.Duration) (why []string, since time.Duration)
 	// Scenarios loads it again with its probe and gates.
 	Scenarios scenarios.Loader
 	// Gates are its bounds.
@@ -108,6 +120,9 @@ func (o Options) Check() error {
 	}
 	if o.For < 0 || o.For > MaxFor {
 		bad("--for is %v: want up to %v", o.For, MaxFor)
+	}
+	if o.Settle != 0 && o.Settle < time.Second || o.SettleLimit < max(o.Settle, time.Second) || o.SettleLimit > MaxSettleLimit {
+		bad("--settle is %v and --settle-limit is %v: want at least 1s, and a limit from --settle to %v", o.Settle, o.SettleLimit, MaxSettleLimit)
 	}
 	if o.MaxQueries <= 0 {
 		bad("--max-queries is %d: want more than 0", o.MaxQueries)
@@ -148,7 +163,7 @@ func (o Options) probe(probers int) scenarios.Probe {
 // limit is how long an observation may take that puts that many queries on record each second, or
 // why it may not take as long as it should.
 func (o Options) limit(rate int) (time.Duration, error) {
-	longest := min(MaxFor, time.Duration(o.MaxQueries/rate)*time.Second)
+	longest := min(MaxFor, o.most(rate))
 	switch {
 	case o.For == 0:
 		return longest, nil
@@ -157,6 +172,9 @@ func (o Options) limit(rate int) (time.Duration, error) {
 	}
 	return o.For, nil
 }
+
+// most is how long that many queries each second may come on record.
+func (o Options) most(rate int) time.Duration { return time.Duration(o.MaxQueries/rate) * time.Second }
 
 // recorded is how many queries of one prober come on record each second.
 func (o Options) recorded(direct int) int {

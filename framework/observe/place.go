@@ -62,7 +62,7 @@ func (c *Cluster) place(ctx context.Context, o Options, cpu string, expected int
 	}
 	values := map[string]string{
 		"NAME": p.name, "NAMESPACE": p.namespace, "IMAGE": o.Image, "NODES": nodes, "TOKEN": p.token, "CPU": cpu,
-		"PROBERS": fmt.Sprint(expected), "DEADLINE": fmt.Sprint(int((MaxFor + 10*time.Minute).Seconds())),
+		"PROBERS": fmt.Sprint(expected), "DEADLINE": fmt.Sprint(int((MaxFor + MaxSettleLimit + 5*time.Minute).Seconds())),
 	}
 	if err := p.create(ctx, "keeper.yaml", values); err != nil {
 		return p, err

@@ -22,7 +22,7 @@ func options(t *testing.T) Options {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Options{Namespace: DefaultNamespace, Image: "example/spotdrill:v1", Rate: DefaultRate, MaxShare: DefaultShare, MaxQueries: DefaultQueries, Scenario: s}
+	return Options{Namespace: DefaultNamespace, Image: "example/spotdrill:v1", Rate: DefaultRate, MaxShare: DefaultShare, MaxQueries: DefaultQueries, SettleLimit: DefaultSettleLimit, Scenario: s}
 }
 
 func TestAPodsOwnResolverIsQueried(t *testing.T) {
@@ -89,6 +89,9 @@ func TestOptionsThatCannotBeObserved(t *testing.T) {
 		"too many probers":   {func(o *Options) { o.Probers = 101 }, "--probers"},
 		"a broken selector":  {func(o *Options) { o.Nodes = "a in b" }, "--nodes"},
 		"too long":           {func(o *Options) { o.For = 4 * time.Hour }, "up to 3h30m0s"},
+		"no settle limit":    {func(o *Options) { o.SettleLimit = 0 }, "--settle-limit"},
+		"a limit too long":   {func(o *Options) { o.SettleLimit = time.Hour }, "to 20m0s"},
+		"settles too soon":   {func(o *Options) { o.Settle = time.Millisecond }, "--settle is 1ms"},
 		"no queries":         {func(o *Options) { o.MaxQueries = 0 }, "--max-queries"},
 		"no port of an app":  {func(o *Options) { o.Application = "10.96.12.7/healthz" }, "--application"},
 		"no share":           {func(o *Options) { o.MaxShare = 0 }, "--max-share"},

@@ -6,12 +6,15 @@ import (
 	"fmt"
 	"os/exec"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/recording"
+	"github.com/spotdrill/spotdrill/framework/strict"
 	"github.com/spotdrill/spotdrill/framework/wait"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
@@ -48,8 +51,13 @@ type Observation struct {
 	// Environment is the cluster's.
 	Environment map[string]string
 
-	placed    *placed
-	direct    []string
+	most   time.Duration // how long queries may come on record
+	waits  atomic.Value  // what settling waits for, as text
+	placed *placed
+	direct []string
+	// service is that of the application, and outside why there is none to watch.
+	service   types.NamespacedName
+	outside   string
 	recorders recorders
 	die       context.CancelFunc // lets the keeper end
 }
@@ -67,18 +75,26 @@ func (c *Cluster) Prepare(ctx context.Context, o Options) (*Observation, error) 
 	if obs.Probers == 0 {
 		return obs, fmt.Errorf("no Ready node with Linux matches --nodes %q", o.Nodes)
 	}
+	if o.Settle > 0 {
+		o.Scenario.Settle = strict.Duration(o.Settle)
+	}
 	if obs.Scenario, err = o.Scenarios.With(o.Scenario, o.probe(obs.Probers), o.Gates); err != nil {
 		return obs, fmt.Errorf("%d probers with %d queries/s each: %w", obs.Probers, o.Rate, err)
 	}
 	if obs.direct, err = c.dnsPods(ctx, o.DNS); err != nil {
 		return obs, err
 	}
+	if obs.service, obs.outside, err = c.application(ctx, o); err != nil {
+		return obs, err
+	}
 	if len(obs.direct) == 0 {
 		return obs, fmt.Errorf("the Service %s has no ready endpoint: is that CoreDNS? Name it with --service NAMESPACE/NAME", o.DNS)
 	}
-	if obs.Limit, err = o.limit(obs.Probers * o.recorded(len(obs.direct))); err != nil {
+	rate := obs.Probers * o.recorded(len(obs.direct))
+	if obs.Limit, err = o.limit(rate); err != nil {
 		return obs, err
 	}
+	obs.most = o.most(rate)
 	obs.Environment = c.Environment(ctx)
 	obs.Environment["context"] = o.Context
 	// Some 4 µs for each query, and as much again for the echo.
@@ -211,32 +227,32 @@ func (o *Observation) middle(ctx context.Context, rec *recorder, probers *prober
 	rec.Record(history.Steps.Begins())
 	began := rec.Clock().Now()
 	rec.Record(history.NewObservationBegun(action.Words))
-	limited, cancel := context.WithTimeoutCause(ctx, o.Limit, ErrTooLong)
-	defer cancel()
-	doingCtx, end := context.WithCancelCause(limited)
+	if o.outside != "" {
+		rec.Record(history.NewTargetFound("", history.Application, o.Application, history.Note(o.outside)))
+	}
+	watching, end := context.WithCancelCause(ctx)
 	watched := make(chan struct{})
-	go func() { defer close(watched); o.watchLosses(doingCtx, rec, end) }()
-	err := action.Do(doingCtx, rec.Recorder)
-	stopped := context.Cause(doingCtx)
-	end(nil)
-	<-watched
+	go func() { defer close(watched); o.watchLosses(watching, rec, end) }()
+	defer func() { end(nil); <-watched }()
+	doing, cancel := context.WithTimeoutCause(watching, o.Limit, ErrTooLong)
+	defer cancel()
+	err := action.Do(doing, rec.Recorder)
 	numbers := history.Numbers{history.Took: (rec.Clock().Now() - began).Seconds()}
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
 		numbers[history.ExitCode] = float64(exit.ExitCode())
 	}
 	rec.Record(history.NewObservationEnded(history.With(numbers)))
-	switch {
-	case errors.Is(stopped, errLost):
-		err = rec.fail(errLost)
-	case ctx.Err() != nil:
-		err = rec.fail(errors.New("interrupted before its end"))
-	case err != nil && exit == nil:
+	if err != nil && exit == nil && watching.Err() == nil {
 		err = rec.fail(err)
 	}
 	rec.Record(history.Settle.Begins())
-	if !errors.Is(err, errLost) {
-		o.settle(ctx, rec)
+	o.settle(watching, rec, began)
+	switch {
+	case errors.Is(context.Cause(watching), errLost):
+		return rec.fail(errLost)
+	case ctx.Err() != nil:
+		return rec.fail(errors.New("interrupted before its end"))
 	}
 	return err
 }
@@ -270,6 +286,9 @@ func (o *Observation) watchLosses(ctx context.Context, rec *recorder, end contex
 	for {
 		asked, lost := rec.Counts()
 		text := fmt.Sprintf("observing for %s: %d queries, %d lost", time.Since(start).Round(time.Second), asked, lost)
+		if settling, _ := o.waits.Load().(string); settling != "" {
+			text += "; settling: " + settling
+		}
 		o.progress(text)
 		if o.Progress == nil && time.Since(printed) >= printEvery {
 			printed = time.Now()
@@ -287,14 +306,21 @@ func (o *Observation) watchLosses(ctx context.Context, rec *recorder, end contex
 	}
 }
 
-// settle waits for the scenario's time, and until DNS answers again.
-func (o *Observation) settle(ctx context.Context, rec *recorder) {
-	o.progress("settling")
-	select {
-	case <-time.After(o.Scenario.Settle.D()):
-	case <-ctx.Done():
-		return
-	}
+// settle goes on until all that began has ended and has stayed so for the scenario's time, within the
+// limit, and until DNS answers again.
+func (o *Observation) settle(ctx context.Context, rec *recorder, began time.Duration) {
+	settle, ended := o.Scenario.Settle.D(), rec.Clock().Now()
+	limit := max(settle, min(o.SettleLimit, o.most-(ended-began)))
+	_ = wait.Until(ctx, limit, "all that began to end", func(context.Context) string { // else it is unknown, by name
+		now := rec.Clock().Now()
+		why, since := o.Unsettled(o.Scenario, rec.SoFar(), now)
+		if left := max(since, ended) + settle - now; len(why) == 0 && left > 0 {
+			why = []string{fmt.Sprintf("the record goes on for %s", left.Round(time.Second))}
+		}
+		text := strings.Join(why, "; ")
+		o.waits.Store(text)
+		return text
+	})
 	_ = wait.Until(ctx, settledWithin, "DNS to answer again", func(context.Context) string { // else its window is open
 		if rec.AnsweredFor() < time.Second {
 			return "queries are lost"
@@ -322,16 +348,19 @@ func (o *Observation) restore(ctx context.Context, rec *recorder, action Action,
 func (o *Observation) scope(ctx context.Context, gaps bool) recording.Scope {
 	s := recording.Scope{DNS: o.DNS, Pods: []string{o.Namespace}, Gaps: gaps}
 	all := metav1.NamespaceAll
-	sees := func(namespace string) bool {
-		return o.placed.May(ctx, "list", "", "pods", "", namespace) && o.placed.May(ctx, "watch", "", "pods", "", namespace)
+	may := func(group, resource, namespace string) bool {
+		return o.placed.May(ctx, "list", group, resource, "", namespace) && o.placed.May(ctx, "watch", group, resource, "", namespace)
 	}
+	sees := func(namespace string) bool { return may("", "pods", namespace) }
 	switch {
 	case sees(all):
 		s.Pods = []string{all}
 	case o.DNS.Namespace != o.Namespace && sees(o.DNS.Namespace):
 		s.Pods = append(s.Pods, o.DNS.Namespace)
 	}
-	s.Events = o.placed.May(ctx, "list", "", "events", "", all) && o.placed.May(ctx, "watch", "", "events", "", all)
+	s.Rollouts = may("apps", "deployments", o.DNS.Namespace) && may("apps", "daemonsets", o.DNS.Namespace)
+	s.Application, s.As = o.service, scenarios.App
+	s.Events = may("", "events", all)
 	s.DNSLogs = o.placed.May(ctx, "get", "", "pods", "log", o.DNS.Namespace)
 	return s
 }

@@ -51,6 +51,13 @@ type Scope struct {
 	Gaps bool
 	// Services are those whose endpoints are recorded like those of DNS.
 	Services []types.NamespacedName
+	// Application, if its name is set, is another such Service, that of the observed application. As is
+	// what it is called in the history.
+	Application types.NamespacedName
+	As          string
+	// Rollouts reports whether the Deployments and DaemonSets next to DNS are watched: CoreDNS, the network,
+	// kube-proxy.
+	Rollouts bool
 }
 
 // What CoreDNS is known by in clusters that kubeadm makes, and on EKS.
@@ -95,6 +102,17 @@ func Watch(ctx context.Context, clientset kubernetes.Interface, rec *history.Rec
 		w.sights = append(w.sights, events)
 	}
 	w.sights = append(w.sights, slices(o, scope.DNS))
+	if scope.Rollouts {
+		apps := clientset.AppsV1()
+		w.sights = append(w.sights,
+			newSight("rollouts of Deployments", apps.Deployments(scope.DNS.Namespace), "", on(rollouts(o, deployed))),
+			newSight("rollouts of DaemonSets", apps.DaemonSets(scope.DNS.Namespace), "", on(rollouts(o, placed))))
+	}
+	if scope.Application.Name != "" {
+		of := o
+		of.service = scope.As
+		w.sights = append(w.sights, slices(of, scope.Application))
+	}
 	for _, s := range scope.Services {
 		of := o
 		of.service = s.Name

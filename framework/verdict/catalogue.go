@@ -59,6 +59,7 @@ func catalogue() []check {
 		checkResumed,
 		checkRetried,
 		checkRetryAfterKept,
+		checkSettled,
 		checkStopsCleanly,
 		checkTakenOver,
 		checkUntouched,

@@ -88,7 +88,7 @@ func filter(events []history.Event, ok func(history.Event) bool) []history.Event
 }
 
 // capped keeps evidence short enough to be read.
-func capped(events []history.Event) []history.Event {
+func capped[T any](events []T) []T {
 	const most = 12
 	return events[:min(len(events), most)]
 }

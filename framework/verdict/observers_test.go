@@ -49,6 +49,7 @@ func observedStory() *script {
 		s.observe(node, 1, 26)
 	}
 	s.at(0.3, history.NewEndpointReady("", "kube-system/coredns-a", "10.0.0.1"))
+	s.at(0.3, history.NewRolloutComplete("Deployment/kube-system/coredns"))
 	s.at(4, history.Steps.Begins())
 	s.at(4, history.NewObservationBegun(""))
 	s.at(20, history.NewObservationEnded())
@@ -155,6 +156,21 @@ func TestObservedClusters(t *testing.T) {
 		}, "prober", Unknown, "too busy to take them", true},
 
 		{"DNS was broken before", loses("own-b", 3.2, 3.9), "baseline", Unknown, "before anything began", true},
+		{"all was over", func(*script) {}, "settled", Pass, "over at +20.000s, and the record goes on until +26.100s", false},
+		{"a pod of CoreDNS is in lameduck at the end", happens(20.1, history.NewEndpointTerminating("", "kube-system/coredns-a", "10.0.0.1", true)), "settled", Unknown, "not over at the end of the record: pod kube-system/coredns-a of CoreDNS terminates since +20.100s", false},
+		{"the record ends soon after a rollout", then(
+			happens(20, history.NewRolloutProgressing("Deployment/kube-system/coredns", "1 of 2 updated")), happens(22, history.NewRolloutComplete("Deployment/kube-system/coredns")),
+		), "settled", Unknown, "all is over: not by +26.100s", false},
+		{"rollouts were not watched", func(s *script) { s.drop(kind(history.RolloutComplete)) }, "settled", Unknown, "no right to list and watch the Deployments", false},
+		{"the command did not end", func(s *script) { s.drop(kind(history.ObservationEnded)) }, "settled", Unknown, "did not end", false},
+		{"the pods of the application were not watched", func(s *script) {
+			s.scenario.Probe.Application = &scenarios.ApplicationProbe{Fresh: 1}
+		}, "settled", Unknown, "the pods of the application were not watched", false},
+		{"the application is outside of the cluster", func(s *script) {
+			s.scenario.Probe.Application = &scenarios.ApplicationProbe{Fresh: 1}
+			s.at(4, history.NewTargetFound("", history.Application, "192.0.2.1:80", history.Note("no Service")))
+		}, "settled", Pass, "all was over", false},
+		{"the watch of pods was lost and did not come back", happens(21, history.NewWatchLost("pods")), "settled", Unknown, "the watch of pods was lost", false},
 		{"nothing began", func(s *script) { s.drop(kind(history.ObservationBegun)) }, "baseline", Unknown, "nothing began", false},
 
 		{"one prober lost queries", loses("own-b", 10, 10.5), "dns lost (all)", Fail, "15 of ", false},
@@ -177,6 +193,7 @@ func TestAnApplicationIsObservedAsWell(t *testing.T) {
 		s := observedStory()
 		s.scenario.Probe.Application = &scenarios.ApplicationProbe{Transport: scenarios.OverHTTP, Fresh: 30, Fixed: 30, FixedPorts: 3, Control: 3}
 		s.only(Require(Losses{Of: scenarios.Application, Mode: "all", Max: new(0)}))
+		s.at(0.3, history.NewEndpointReady(scenarios.App, "default/web", "10.0.0.9"))
 		for _, node := range observed {
 			before := len(s.queries)
 			s.ask(history.Application, history.HTTP, 10, 1, 26)

@@ -83,6 +83,7 @@ func setUp(ctx SpecContext, f *foreign) {
 type observation struct {
 	args     []string
 	exit     int
+	undo     bool // the rollout of CoreDNS afterwards
 	prints   []string
 	recorded []history.Kind
 }
@@ -90,6 +91,12 @@ type observation struct {
 func observations(f *foreign) {
 	DescribeTable("while",
 		func(ctx SpecContext, o observation) {
+			if o.undo {
+				DeferCleanup(func(ctx SpecContext) {
+					f.kubectl(ctx, "-n", "kube-system", "rollout", "undo", "deployment/coredns")
+					f.kubectl(ctx, "-n", "kube-system", "rollout", "status", "deployment/coredns", "--timeout=120s")
+				})
+			}
 			c := f.play(ctx, f.observing(o.args...)...)
 			Expect(c).To(gexec.Exit(o.exit))
 			for _, text := range o.prints {
@@ -99,6 +106,17 @@ func observations(f *foreign) {
 				Expect(f.recorded()).To(ContainElement(HaveField("Kind", kind)))
 			}
 		},
+		Entry("CoreDNS is rolled out again by a command that does not wait: the record goes on to the end of the last pod", SpecTimeout(specTimeout), observation{
+			args:     []string{"--", "kubectl", "-n", "kube-system", "rollout", "restart", "deployment", "coredns"},
+			prints:   []string{"settled: pass: all was over at", "1 passed, 0 failed"},
+			recorded: []history.Kind{history.RolloutProgressing, history.EndpointTerminating, history.EndpointGone},
+		}),
+		Entry("CoreDNS is rolled out to an image that does not exist: what is not over is unknown, by name", SpecTimeout(specTimeout), observation{
+			args:   while("kubectl -n kube-system set image deployment/coredns coredns=localhost/no-such-image:1", "--settle-limit", "20s"),
+			exit:   2,
+			prints: []string{"settled: unknown: not over at the end of the record: ", "the rollout of Deployment/kube-system/coredns is not complete"},
+			undo:   true,
+		}),
 		Entry("CoreDNS is rolled out again", SpecTimeout(specTimeout), observation{
 			args:     while("kubectl -n kube-system rollout restart deployment/coredns && kubectl -n kube-system rollout status deployment/coredns"),
 			prints:   []string{"3 probers, 50 queries/s each: adds", "1 passed, 0 failed"},
@@ -135,6 +153,7 @@ func observations(f *foreign) {
 		f.kubectl(ctx, "expose", "deployment", "web", "--port=80", "--target-port=8080")
 		f.kubectl(ctx, "rollout", "status", "deployment/web", "--timeout=60s")
 		address := f.kubectl(ctx, "get", "service", "web", "-o", "jsonpath={.spec.clusterIP}")
+		f.grant(ctx, "observe", "--print-rbac", "--application", address+":80/")
 		c := f.play(ctx, f.observing("--application", address+":80/", "--max-lost", "0", "--for", "10s")...)
 		Expect(c).To(gexec.Exit(0))
 		Expect(c.printed()).To(ContainSubstring("application lost (all): pass"))
