@@ -101,17 +101,17 @@ func (c Check) decode(file string, kinds []CheckKind) (out Check, problem string
 	slices.Sort(allowed)
 	names := strings.Join(allowed, ", ")
 	if node.Kind != yaml.MappingNode {
-		return c, "", fmt.Errorf("%s:%d: checks must be a mapping with any of: %s", file, node.Line, names)
+		return c, "", &strict.Error{File: file, Line: node.Line, What: "checks must be a mapping with any of: " + names}
 	}
 	var set []string
 	for i := 0; i+1 < len(node.Content); i += 2 {
 		key, value := node.Content[i], node.Content[i+1]
 		k := slices.IndexFunc(kinds, func(k CheckKind) bool { return k.ID == key.Value })
 		if k < 0 {
-			return c, "", fmt.Errorf("%s:%d: unknown field %q in checks; allowed: %s", file, key.Line, key.Value, names)
+			return c, "", &strict.Error{File: file, Line: key.Line, What: fmt.Sprintf("unknown field %q in checks; allowed: %s", key.Value, names)}
 		}
 		if value.Tag == "!!null" {
-			return c, "", fmt.Errorf("%s:%d: %s has no value; write {} if it has no parameters", file, key.Line, key.Value)
+			return c, "", &strict.Error{File: file, Line: key.Line, What: key.Value + " has no value; write {} if it has no parameters"}
 		}
 		set = append(set, key.Value)
 		requirement, err := kinds[k].Decode(file, value, key.Value)

@@ -160,8 +160,9 @@ func (l Loader) parse(file string, data []byte) (Scenario, error) {
 		s = Scenario{}
 		err = strict.Decode(file, data, &s)
 	}
-	if err != nil {
-		return Scenario{}, err
+	unread := err
+	if unread != nil && s.Name == "" { // not even that could be read
+		return Scenario{}, unread
 	}
 	s.File, s.Text = file, data
 	if s.Handler == "" {
@@ -171,10 +172,12 @@ func (l Loader) parse(file string, data []byte) (Scenario, error) {
 		*s.Probe = s.Probe.withDefaults()
 	}
 	var p problems
-	if err := s.decodeChecks(l.Kinds, &p); err != nil {
-		return Scenario{}, err
+	unread = errors.Join(unread, s.decodeChecks(l.Kinds, &p))
+	p = append(p, s.validate(strings.TrimSuffix(path.Base(file), ".yaml"))...)
+	if unread != nil {
+		p = p.besides(unread, data)
 	}
-	if err := append(p, s.validate(strings.TrimSuffix(path.Base(file), ".yaml"))...).in(file, data); err != nil {
+	if err := errors.Join(unread, p.in(file, data)); err != nil {
 		return Scenario{}, err
 	}
 	return s, nil

@@ -17,6 +17,15 @@ import (
 
 // invalid is the error for each file testdata/invalid-*.yaml, line by line.
 var invalid = map[string][]string{
+	"invalid-several-unread": {
+		`9: unknown field "colour" in the document; allowed: apiVersion, checks, coredns, counterpart, deadline, description, feature, handler, kind, name, nodes, observe, probe, profile, secondHandler, sets, setting, settle, source, steps, title, workload`,
+		`10: unknown field "shape" in coredns; allowed: autoScaling, delay, doNotDisrupt, gracePeriod, lameduck, memory, minAvailable, placement, podENI, readiness, replicas, shareNodes, unsafe`,
+		`10: "20" is not a duration; write a number with its unit, such as 500ms, 5s or 2m`,
+		`15: unknown field "when" in reclaim; allowed: after, at, node, shutdown`,
+		`18: unknown field "maximum" in losses; allowed: answered, exceptConntrack, max, maxWindow, minWindow, mode, of`,
+		`14: steps[0].reclaim.node: "nobody" is not known; allowed: victim`,
+		`19: checks[1].losses.mode: "some" is not known; allowed: all, fixed, fresh`,
+	},
 	"invalid-budget-change-remove":              {`25: steps[1].do.budget: "app" is not known; allowed: second`},
 	"invalid-check-events-bounded":              {`26: checks[0].eventsBounded.max: 0 is less than 1: a blocked eviction must be reported`},
 	"invalid-check-others-kept":                 {`25: checks[0].othersKept.node: nothing is prepared on "victim", so that nothing is lost there proves nothing`},

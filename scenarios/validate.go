@@ -22,10 +22,12 @@ type problems []problem
 type problem struct {
 	field string // its path, such as steps[0].notice.type
 	what  string
+	// undefined reports that the field refers to a name where none is defined.
+	undefined bool
 }
 
 func (p *problems) add(field, format string, args ...any) {
-	*p = append(*p, problem{field, fmt.Sprintf(format, args...)})
+	*p = append(*p, problem{field: field, what: fmt.Sprintf(format, args...)})
 }
 
 // oneOf reports a value that is not among the allowed ones.
@@ -35,6 +37,7 @@ func oneOf[T ~string](p *problems, field string, value T, allowed []T) {
 	case slices.Contains(allowed, value):
 	case len(allowed) == 0:
 		p.add(field, "%q is not known, and nothing is defined to choose from", value)
+		(*p)[len(*p)-1].undefined = true
 	default:
 		p.add(field, "%q is not known; allowed: %s", value, strings.Join(history.Words(allowed), ", "))
 	}
@@ -85,6 +88,17 @@ func count(conditions ...bool) (n int) {
 		}
 	}
 	return n
+}
+
+// besides are the problems that do not follow from what could not be read: a field that is missing, or a name
+// that nothing defines, may only be misspelled.
+func (p problems) besides(unread error, text []byte) problems {
+	lines := strict.Lines(unread)
+	return slices.DeleteFunc(p, func(one problem) bool {
+		first, last, given := strict.Find(text, one.field)
+		within := func(line int) bool { return first <= line && line <= last }
+		return !given || one.undefined || slices.ContainsFunc(lines, within)
+	})
 }
 
 // in sorts the problems by their lines in the file and returns them as one error.

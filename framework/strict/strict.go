@@ -18,7 +18,8 @@ import (
 )
 
 // Decode reads the one YAML document in data into out, a pointer to a struct
-// with yaml tags. Errors read "FILE:LINE: what is wrong".
+// with yaml tags. Errors read "FILE:LINE: what is wrong"; all of them are reported at once, and out has what
+// could be read.
 func Decode(file string, data []byte, out any) error {
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	var doc yaml.Node
@@ -36,52 +37,92 @@ func Decode(file string, data []byte, out any) error {
 	if err := doc.Decode(new(any)); err != nil {
 		return located(file, err)
 	}
-	if err := check(doc.Content[0], reflect.TypeOf(out).Elem(), "the document"); err != nil {
-		return fmt.Errorf("%s:%w", file, err)
-	}
-	if err := doc.Decode(out); err != nil {
-		return located(file, err)
-	}
-	return nil
+	return decode(file, doc.Content[0], "the document", out)
 }
 
 // DecodeNode reads a part of a YAML document that was kept as a node, as Decode does. Where
 // names the part in errors.
 func DecodeNode(file string, node *yaml.Node, where string, out any) error {
-	if err := check(node, reflect.TypeOf(out).Elem(), where); err != nil {
-		return fmt.Errorf("%s:%w", file, err)
-	}
+	return decode(file, node, where, out)
+}
+
+// decode checks and reads a node. What is wrong with a value is reported unless the node at its line has a
+// form that cannot be read anyway.
+func decode(file string, node *yaml.Node, where string, out any) error {
+	wrong := check(node, reflect.TypeOf(out).Elem(), where)
 	if err := node.Decode(out); err != nil {
-		return located(file, err)
+		values := problemsOf(err)
+		if len(values) == 0 && len(wrong) == 0 {
+			return located(file, err)
+		}
+		for _, v := range values {
+			if !slices.ContainsFunc(wrong, func(w problem) bool { return w.line == v.line && !w.unknown }) {
+				wrong = append(wrong, v)
+			}
+		}
+	}
+	slices.SortStableFunc(wrong, func(a, b problem) int { return a.line - b.line })
+	var errs []error
+	for _, w := range wrong {
+		errs = append(errs, &Error{file, w.line, w.what})
+	}
+	return errors.Join(errs...)
+}
+
+// problem is what is wrong with the node at a line.
+type problem struct {
+	line    int
+	what    string
+	unknown bool // it is an unknown field, next to others that can be read
+}
+
+func wrongAt(line int, format string, args ...any) []problem {
+	return []problem{{line: line, what: fmt.Sprintf(format, args...)}}
+}
+
+// problemsOf are those that the YAML package reports with their lines.
+func problemsOf(err error) (all []problem) {
+	var several *yaml.LoadErrors
+	if errors.As(err, &several) {
+		for _, e := range several.Errors {
+			all = append(all, problem{line: e.Mark.Line, what: e.Message})
+		}
+		return all
+	}
+	var one *yaml.LoadError
+	if errors.As(err, &one) {
+		return wrongAt(one.Mark.Line, "%s", one.Message)
 	}
 	return nil
 }
 
 // located formats the YAML package's errors as FILE:LINE: what is wrong.
 func located(file string, err error) error {
-	var several *yaml.LoadErrors
-	if errors.As(err, &several) {
-		var errs []error
-		for _, e := range several.Errors {
-			errs = append(errs, fmt.Errorf("%s:%d: %s", file, e.Mark.Line, e.Message))
-		}
-		return errors.Join(errs...)
+	var errs []error
+	for _, p := range problemsOf(err) {
+		errs = append(errs, &Error{file, p.line, p.what})
 	}
-	var one *yaml.LoadError
-	if errors.As(err, &one) {
-		return fmt.Errorf("%s:%d: %s", file, one.Mark.Line, one.Message)
+	if len(errs) == 0 {
+		return fmt.Errorf("%s: %w", file, err)
 	}
-	return fmt.Errorf("%s: %w", file, err)
+	return errors.Join(errs...)
 }
 
 // Line finds the line of a field in the YAML document, given its path such as
 // steps[0].notice.type. If the field is missing, it is the line of its parent.
 func Line(data []byte, path string) int {
+	line, _, _ := Find(data, path)
+	return line
+}
+
+// Find is Line, and returns the last line of the field, and whether it is there at all.
+func Find(data []byte, path string) (line, last int, found bool) {
 	var doc yaml.Node
 	if err := yaml.Unmarshal(data, &doc); err != nil || len(doc.Content) == 0 {
-		return 1
+		return 1, 1, false
 	}
-	node, line := doc.Content[0], 1
+	line = 1
+	node := doc.Content[0]
 	for _, name := range strings.FieldsFunc(path, func(r rune) bool { return r == '.' || r == '[' || r == ']' }) {
 		if node.Kind == yaml.AliasNode {
 			node = node.Alias
@@ -99,17 +140,49 @@ func Line(data []byte, path string) int {
 			}
 		}
 		if next == nil {
-			return line
+			return line, line, false
 		}
 		node = next
 	}
-	return line
+	return line, max(line, lastLine(node)), true
+}
+
+func lastLine(node *yaml.Node) int {
+	last := node.Line
+	for _, part := range node.Content {
+		last = max(last, lastLine(part))
+	}
+	return last
+}
+
+// Error is what is wrong at a line of a file.
+type Error struct {
+	File string
+	Line int
+	What string
+}
+
+func (e *Error) Error() string { return fmt.Sprintf("%s:%d: %s", e.File, e.Line, e.What) }
+
+// Lines are those of the Errors that an error consists of.
+func Lines(err error) (lines []int) {
+	var one *Error
+	var several interface{ Unwrap() []error }
+	switch {
+	case errors.As(err, &several):
+		for _, part := range several.Unwrap() {
+			lines = append(lines, Lines(part)...)
+		}
+	case errors.As(err, &one):
+		lines = append(lines, one.Line)
+	}
+	return lines
 }
 
 var unmarshaler = reflect.TypeFor[yaml.Unmarshaler]()
 
-// check compares a node with the type that it will be decoded into.
-func check(node *yaml.Node, t reflect.Type, where string) error {
+// check compares a node with the type that it will be decoded into, and returns all that is wrong.
+func check(node *yaml.Node, t reflect.Type, where string) (wrong []problem) {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
@@ -126,37 +199,32 @@ func check(node *yaml.Node, t reflect.Type, where string) error {
 			key, value := node.Content[i], node.Content[i+1]
 			ft, ok := fields[key.Value]
 			if !ok {
-				return fmt.Errorf("%d: unknown field %q in %s; allowed: %s", key.Line, key.Value, where, allowed(fields))
+				wrong = append(wrong, problem{key.Line, fmt.Sprintf("unknown field %q in %s; allowed: %s", key.Value, where, allowed(fields)), true})
+				continue
 			}
-			if err := check(value, ft, key.Value); err != nil {
-				return err
-			}
+			wrong = append(wrong, check(value, ft, key.Value)...)
 		}
 	case isNull(node):
-		return nil
 	case t.Kind() == reflect.Struct:
-		return fmt.Errorf("%d: %s must be a mapping with any of: %s", node.Line, where, allowed(fieldsOf(t)))
+		return wrongAt(node.Line, "%s must be a mapping with any of: %s", where, allowed(fieldsOf(t)))
 	case t.Kind() == reflect.Slice && node.Kind != yaml.SequenceNode:
-		return fmt.Errorf("%d: %s must be a list", node.Line, where)
+		return wrongAt(node.Line, "%s must be a list", where)
 	case t.Kind() == reflect.Map && node.Kind != yaml.MappingNode:
-		return fmt.Errorf("%d: %s must be a mapping", node.Line, where)
+		return wrongAt(node.Line, "%s must be a mapping", where)
 	case t.Kind() == reflect.Slice:
 		for _, item := range node.Content {
 			if isNull(item) { // a list would be decoded without it
-				return fmt.Errorf("%d: an item of %s is empty", item.Line, where)
+				wrong = append(wrong, wrongAt(item.Line, "an item of %s is empty", where)...)
+				continue
 			}
-			if err := check(item, t.Elem(), where); err != nil {
-				return err
-			}
+			wrong = append(wrong, check(item, t.Elem(), where)...)
 		}
 	case t.Kind() == reflect.Map:
 		for i := 0; i+1 < len(node.Content); i += 2 {
-			if err := check(node.Content[i+1], t.Elem(), node.Content[i].Value); err != nil {
-				return err
-			}
+			wrong = append(wrong, check(node.Content[i+1], t.Elem(), node.Content[i].Value)...)
 		}
 	}
-	return nil
+	return wrong
 }
 
 func isNull(node *yaml.Node) bool { return node.Kind == yaml.ScalarNode && node.Tag == "!!null" }
