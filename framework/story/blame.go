@@ -208,7 +208,7 @@ func ActsOn(st *Story, node string) map[string][]history.Event {
 			pods[p.Name()] = true
 		}
 	}
-	acts, gone := map[string][]history.Event{}, st.Gone(node)
+	acts, gone := map[string][]history.Event{}, st.Stays(node)
 	for _, e := range st.History.Events {
 		about := e.Kind == history.HandlerWrote && e.Node == node || e.Kind == history.HandlerTook && pods[e.Pod]
 		if about && e.Said != nil && *e.Said >= st.Begun && *e.Said < gone {

@@ -3,6 +3,7 @@ package story
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -67,19 +68,33 @@ func (st *Story) Registered(node string, at time.Duration) (since time.Duration)
 	return since
 }
 
-// Gone is when the node's instance was taken for good; the end of the drill if it never was.
-// What happens to the node later is not the handler's doing.
+// Gone is when the node's instance was taken for good; the largest Duration if it never was: what is
+// required by a time can then happen until that time, also if the record ends before. What happens to
+// the node later is not the handler's doing.
 func (st *Story) Gone(node string) time.Duration {
 	if e, ok := st.Reclaimed(node); ok {
 		return e.At
 	}
-	return st.End
+	return math.MaxInt64
+}
+
+// Stays is until when the drill shows what happens to the node: until its instance was taken or the drill
+// ended.
+func (st *Story) Stays(node string) time.Duration { return min(st.Gone(node), st.End) }
+
+// Over is when the time of a notice is over: at its deadline, or when the instance of its node was taken
+// before. Without a deadline, it is the end of the drill.
+func (st *Story) Over(put history.Event) time.Duration {
+	if put.Until == nil {
+		return st.Stays(put.Node)
+	}
+	return min(*put.Until, st.Gone(put.Node))
 }
 
 // There is until when the node, and what is on it, is to be judged: until its instance or
 // its object is gone.
 func (st *Story) There(node string) time.Duration {
-	until := st.Gone(node)
+	until := st.Stays(node)
 	if e, ok := st.First(func(e history.Event) bool { return e.Kind == history.NodeDeleted && e.Node == node }); ok {
 		until = min(until, e.At)
 	}

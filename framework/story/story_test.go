@@ -82,8 +82,8 @@ func TestNodesByTheirNames(t *testing.T) {
 			t.Errorf("%s: node %q, because %q", name, node, why)
 		}
 	}
-	if st.Role("w-1") != "victim" || st.Role("w-2") != "" || st.Gone("w-1") != sec(30) || st.Gone("w-2") != sec(40) {
-		t.Errorf("roles %q and %q, gone at %s and %s", st.Role("w-1"), st.Role("w-2"), st.Gone("w-1"), st.Gone("w-2"))
+	if st.Role("w-1") != "victim" || st.Role("w-2") != "" || st.Stays("w-1") != sec(30) || st.Stays("w-2") != sec(40) {
+		t.Errorf("roles %q and %q, there until %s and %s", st.Role("w-1"), st.Role("w-2"), st.Stays("w-1"), st.Stays("w-2"))
 	}
 }
 
@@ -293,8 +293,8 @@ func TestWhenAnInstanceIsTakenForGood(t *testing.T) {
 			if ok != c.ok || ok && e.At != sec(c.want) {
 				t.Errorf("Reclaimed() = %s, %v", e.At, ok)
 			}
-			if want := st.End; !c.ok && st.Gone("worker") != want {
-				t.Errorf("Gone() = %s, want the end of the drill, %s", st.Gone("worker"), want)
+			if !c.ok && (st.Gone("worker") != math.MaxInt64 || st.Stays("worker") != st.End) {
+				t.Errorf("Gone() = %s and Stays() = %s, want never and the end of the drill, %s", st.Gone("worker"), st.Stays("worker"), st.End)
 			}
 		})
 	}

@@ -122,6 +122,20 @@ func (st *Story) Unrecorded(until time.Duration) string {
 	return ""
 }
 
+// Broken is why the events of a history are not all there: it is cut off, or has a hole. It is empty if
+// they are.
+func Broken(h history.History) string {
+	for i, e := range h.Events {
+		if e.Seq != i+1 {
+			return fmt.Sprintf("the record has a hole: event %d is missing, and %d comes in its place", i+1, e.Seq)
+		}
+	}
+	if n := len(h.Events); n == 0 || h.Events[n-1].Kind != history.RunEnded {
+		return "the record is cut off: its last event is missing"
+	}
+	return ""
+}
+
 // standstill is a time in which nothing ran on this machine, as when it is suspended. Nobody
 // could keep a limit that ended in it.
 type standstill struct{ from, to time.Duration }

@@ -26,7 +26,7 @@ func blockedReported(j judge, v Verdict, c BlockedReported) Verdict {
 	if why != "" {
 		return v.unknown(why, known(put)...)
 	}
-	until := min(*put.Until, j.Gone(node))
+	until := j.Over(put)
 	kept := j.toLeave(node, put, c.Pods)
 	reports := story.BlockReports(j.Story, put, until, kept)
 	left, atDeadline := atDeadline(kept, until)

@@ -38,7 +38,7 @@ func budgetKept(j judge, v Verdict, c BudgetKept) Verdict {
 	if why != "" {
 		return v.unknown(why)
 	}
-	until := j.Gone(node)
+	until := j.Stays(node)
 	n := j.BudgetOf(node, c.Pods)
 	lowest, below := -1, false
 	var before, unclear history.Event

@@ -45,6 +45,8 @@ func commitPoint(j judge, v Verdict) (Verdict, bool) {
 			arrived, clocks := story.DeletionArrived(j.Story, deleted)
 			at, ok := reached(j.Story, put.Node, put)
 			switch {
+			case !ok && j.Unseen(arrived+clocks+story.SeenLate) != "":
+				return v.unknown(fmt.Sprintf("message of %q deleted, and the drain of %s not %s: %s", put.Step(), put.Node, point, j.Unseen(arrived+clocks+story.SeenLate)), put, deleted), true
 			case !ok:
 				return v.fail(fmt.Sprintf("message of %q deleted, and the drain of %s never %s", put.Step(), put.Node, point), put, deleted), true
 			case arrived+clocks < at.Earliest:

@@ -74,7 +74,7 @@ func drained(j judge, v Verdict, c Drained) Verdict {
 	if why != "" {
 		return v.unknown(why, known(put)...)
 	}
-	until := min(*put.Until, j.Gone(node))
+	until := j.Over(put)
 	if c.Within > 0 {
 		since, _ := j.Receivable(put)
 		until = min(until, since+c.Within.D())
@@ -130,7 +130,7 @@ func allTerminating(j judge, v Verdict, c Drained) Verdict {
 	if why != "" {
 		return v.unknown(why, known(put)...)
 	}
-	until := min(*put.Until, j.Gone(node))
+	until := j.Over(put)
 	pods := j.ToDrain(node, put)
 	last := put
 	var left []string

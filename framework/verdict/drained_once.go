@@ -40,15 +40,17 @@ func drainedOnce(j judge, v Verdict, c DrainedOnce) Verdict {
 	if why != "" {
 		return v.unknown(why)
 	}
-	gone, signs := j.Gone(node), j.Signs(node)
+	until, signs := j.Stays(node), j.Signs(node)
 	if sign, n := story.Most(signs); n > 1 {
 		return v.fail(fmt.Sprintf("%s: %s %d times, the last at +%s", node, sign, n, history.Seconds(signs[sign][n-1].At)), capped(signs[sign])...)
 	}
 	marked := slices.Concat(signs[string(history.NodeCordoned)], signs[string(history.NodeTainted)])
 	announced := signs[handler.DrainEvent]
 	switch {
-	case j.Unseen(min(gone, j.End)) != "":
-		return v.unknown("no second drain: " + j.Unseen(min(gone, j.End)))
+	case j.Unseen(until) != "":
+		return v.unknown("no second drain: " + j.Unseen(until))
+	case len(marked) == 0 && j.Unseen(c.DecidedBy(j.Scenario.Times(j.Events)).Until) != "":
+		return v.unknown("no drain: " + j.Unseen(c.DecidedBy(j.Scenario.Times(j.Events)).Until))
 	case len(marked) == 0:
 		return v.fail(node + " never marked")
 	case handler.DrainEvent != "" && len(announced) == 0:

@@ -10,9 +10,25 @@ import (
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
-// Judge judges the history by the scenario's checks and by those that always apply.
+// Judge judges the history by the scenario's checks and by those that always apply. A history that is cut
+// off or has a hole shows neither that something happened nor that it did not: it passes and fails nothing.
 // The same arguments always give the same result.
 func Judge(s scenarios.Scenario, h history.History) Result {
+	r := judgeWhole(s, h)
+	if why := story.Broken(h); why != "" {
+		for i, v := range r.Verdicts {
+			if v.Outcome != Unknown {
+				r.Verdicts[i].Outcome, r.Verdicts[i].Noise = Unknown, false
+				r.Verdicts[i].Got = v.Got + ", but " + why
+			}
+		}
+		r.Outcome = overall(r.Verdicts, false)
+	}
+	return r
+}
+
+// judgeWhole judges what is on record, as if that were all.
+func judgeWhole(s scenarios.Scenario, h history.History) Result {
 	j := newJudge(story.Read(s, h))
 	s = j.Scenario
 	r := resultOf(s)
@@ -43,7 +59,7 @@ func Judge(s scenarios.Scenario, h history.History) Result {
 // restored: as Judge does, without the two checks that need the history's end. Use it
 // to decide what to do next, never for a report.
 func Ahead(s scenarios.Scenario, h history.History) Result {
-	r := Judge(s, h)
+	r := judgeWhole(s, h)
 	r.Verdicts = slices.DeleteFunc(r.Verdicts, func(v Verdict) bool { return v.ID == checkRecorded.ID || v.ID == checkRestored.ID })
 	r.Outcome = overall(r.Verdicts, true)
 	return r

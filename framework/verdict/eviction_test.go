@@ -249,7 +249,11 @@ func TestGraceHonoured(t *testing.T) {
 			s.workloadPod(1, "slow", "slow-0", victim, nil)
 			s.finishes("slow-0", victim, 7)
 		}, want: Pass, got: "1 pods had"},
-		{name: "never began to terminate", edit: func(s *script) { s.drop(of("slow-a", history.PodTerminating)) }, want: Fail, got: "never began to terminate"},
+		{name: "never began to terminate", edit: func(s *script) {
+			s.drop(of("slow-a", history.PodTerminating))
+			s.at(36, history.NewReclaimed(victim))
+		}, want: Fail, got: "never began to terminate"},
+		{name: "never began to terminate, and the drill ended before the deadline", edit: func(s *script) { s.drop(of("slow-a", history.PodTerminating)) }, want: Unknown, got: "recording ends there"},
 		{name: "recording ends too soon", edit: func(s *script) {
 			s.drop(of("slow-a", history.PodExited))
 			s.drop(of("slow-a", history.PodDeleted))

@@ -40,8 +40,8 @@ func finalizersHonoured(j judge, v Verdict, c FinalizersHonoured) Verdict {
 		switch {
 		case ok:
 			held = append(held, terminating)
-		case j.Unseen(until) != "":
-			return v.unknown(p.Name()+" had not begun to terminate: "+j.Unseen(until), put)
+		case j.Unseen(j.Over(put)) != "":
+			return v.unknown(p.Name()+" had not begun to terminate: "+j.Unseen(j.Over(put)), put)
 		default:
 			return v.fail(p.Name()+" was never evicted", put)
 		}

@@ -44,8 +44,8 @@ func graceHonoured(j judge, v Verdict, c GraceHonoured) Verdict {
 		pods++
 		terminating, ok := p.Terminating()
 		switch {
-		case !ok && j.Unseen(j.Gone(node)) != "":
-			return v.unknown(fmt.Sprintf("%s had not begun to terminate: %s", p.Name(), j.Unseen(j.Gone(node))), put)
+		case !ok && j.Unseen(j.Over(put)) != "":
+			return v.unknown(fmt.Sprintf("%s had not begun to terminate: %s", p.Name(), j.Unseen(j.Over(put))), put)
 		case !ok:
 			return v.fail(p.Name()+" never began to terminate", put)
 		}

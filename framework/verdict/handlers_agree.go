@@ -63,8 +63,8 @@ func handlersAgree(j judge, v Verdict, c HandlersAgree) Verdict {
 	switch {
 	case len(conflicts) > 0:
 		return v.fail("conflict: "+strings.Join(conflicts, "; "), capped(evidence)...)
-	case j.Unseen(j.Gone(node)) != "":
-		return v.unknown("no conflict: "+j.Unseen(j.Gone(node)), put)
+	case j.Unseen(j.Stays(node)) != "":
+		return v.unknown("no conflict: "+j.Unseen(j.Stays(node)), put)
 	case len(first)+len(second) == 0:
 		return v.unknown("neither handler did anything with "+node, put)
 	}

@@ -26,7 +26,7 @@ func lifecycleCompleted(j judge, v Verdict, c LifecycleCompleted) Verdict {
 	if why != "" {
 		return v.unknown(why, known(put)...)
 	}
-	until := min(*put.Until, j.Gone(node))
+	until := j.Over(put)
 	calls := j.All(func(e history.Event) bool {
 		return e.Kind == history.LifecycleActed && e.Action == "CompleteLifecycleAction" && e.Instance == put.Instance && e.At >= put.At
 	})
@@ -46,8 +46,8 @@ func lifecycleCompleted(j judge, v Verdict, c LifecycleCompleted) Verdict {
 	v.Numbers["completed_seconds"] = (completed.At - put.At).Seconds()
 	drained, ok := story.Drained(j.Story, node, put)
 	switch {
-	case !ok && j.Unseen(j.Gone(node)) != "":
-		return v.unknown("completed, and whether the node is drained is unknown: "+j.Unseen(j.Gone(node)), put, completed)
+	case !ok && j.Unseen(j.Over(put)) != "":
+		return v.unknown("completed, and whether the node is drained is unknown: "+j.Unseen(j.Over(put)), put, completed)
 	case !ok:
 		return v.fail("completed, and the node never drained", put, completed)
 	case completed.At < drained.Earliest:

@@ -81,7 +81,7 @@ func (j judge) stay(v Verdict, name, which string, chosen func(story.Pod) bool) 
 	if why != "" {
 		return v.unknown(why)
 	}
-	until := j.Gone(node)
+	until := j.Stays(node)
 	if j.History.Meta.Handler.DeletesNode {
 		// Garbage collection takes the pods of a Node object that is gone.
 		until = j.There(node)

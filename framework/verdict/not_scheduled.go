@@ -38,7 +38,7 @@ func notScheduled(j judge, v Verdict, c NotScheduled) Verdict {
 	if _, why := j.Earliest(mark); why != "" {
 		return v.unknown(node+" may have been marked long before it was seen: "+why, mark)
 	}
-	until := j.Gone(node)
+	until := j.Stays(node)
 	var here []history.Event
 	elsewhere := 0
 	for _, p := range j.Pods {

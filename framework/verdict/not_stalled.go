@@ -26,7 +26,7 @@ func notStalled(j judge, v Verdict, c NotStalled) Verdict {
 	if why != "" {
 		return v.unknown(why)
 	}
-	limit := j.Gone(node)
+	limit := j.Over(put)
 	var slow, others []story.Pod
 	for _, p := range j.ToLeave(node, put.At) {
 		switch {

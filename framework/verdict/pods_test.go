@@ -211,6 +211,7 @@ func TestNoEviction(t *testing.T) {
 		{name: "one deleted while putting back", edit: func(s *script) {
 			workloadPod(s, "ReplicaSet/web")
 			s.pod(75, history.PodTerminating, "web", bystander, "ReplicaSet/web")
+			s.change(history.RunEnded, func(e *history.Event) { e.At = sec(76) })
 		}, want: Pass},
 		{name: "no pods", edit: func(s *script) { s.drop(kind(history.PodPresent)) }, want: Unknown},
 		{name: "recording ends too soon", edit: func(s *script) { s.at(20, history.NewRunError("x")) }, want: Unknown},

@@ -29,18 +29,13 @@ func recorded(j judge, v Verdict) Verdict {
 	if h.Meta.Scenario != j.Scenario.Name {
 		return v.unknown(fmt.Sprintf("the history is of scenario %q", h.Meta.Scenario))
 	}
-	for i, e := range h.Events {
-		if e.Seq != i+1 {
-			return v.unknown(fmt.Sprintf("event %d is missing: %d comes in its place", i+1, e.Seq))
-		}
+	if why := story.Broken(h); why != "" {
+		return v.unknown(why)
 	}
 	for _, phase := range []history.Phase{history.Steps, history.Settle, history.Restore} {
 		if !slices.ContainsFunc(h.Events, phase.BegunBy) {
 			return v.unknown(fmt.Sprintf("phase %q was never entered", phase))
 		}
-	}
-	if n := len(h.Events); h.Events[n-1].Kind != history.RunEnded {
-		return v.unknown("its last event is missing", h.Events[n-1])
 	}
 	if e, why := story.OutOfNowhere(j.Story); why != "" {
 		return v.unknown(why, e)

@@ -59,6 +59,11 @@ func replacedFirst(j judge, v Verdict, c ReplacedFirst) Verdict {
 	launched, drained := j.LaunchedSince(cause), cmp.Or(c.Replacements, story.DrainsBegun(j.Story, cause, first.At))
 	left := fmt.Sprintf("the first pod had to leave %s", node)
 	v.Numbers = map[string]float64{"drain_seconds": (first.At - cause.At).Seconds()}
+	// That a node was launched may be seen after it is Ready.
+	why = j.Unseen(first.At + story.EndSeen)
+	if len(launched) < drained && why != "" {
+		return v.unknown(fmt.Sprintf("%s, node %d of those that are removed, and %d launched nodes were Ready: %s", left, drained, len(launched), why), cause, first)
+	}
 	if len(launched) < drained {
 		return v.fail(fmt.Sprintf("%s, node %d of those that are removed, and %d launched nodes were ever Ready", left, drained, len(launched)), cause, first)
 	}

@@ -40,7 +40,7 @@ func untouched(j judge, v Verdict, c Untouched) Verdict {
 	if len(unclear) > 0 {
 		return v.unknown(node+": "+unclearWho(unclear), capped(unclear)...)
 	}
-	if why := j.Unseen(min(j.End, j.Gone(node))); why != "" {
+	if why := j.Unseen(j.Stays(node)); why != "" {
 		return v.unknown(node + " not touched: " + why)
 	}
 	return v.pass(node + " not touched")
