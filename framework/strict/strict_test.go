@@ -69,9 +69,9 @@ next:
 
 func TestDecodeErrors(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
-		"empty":                   {"", "f.yaml:1: the file is empty"},
-		"only a comment":          {"# nothing\n", "f.yaml:1: the file is empty"},
-		"unknown field":           {"name: x\nnmae: y\n", `f.yaml:2: unknown field "nmae" in the document; allowed: bowls, name, next, notes, oven, steps`},
+		"empty":          {"", "f.yaml:1: the file is empty"},
+		"only a comment": {"# nothing\n", "f.yaml:1: the file is empty"},
+		"unknown field":  {"name: x\nnmae: y\n", `f.yaml:2: unknown field "nmae" in the document; allowed: bowls, name, next, notes, oven, steps`},
 		"several": {"nmae: y\noven:\n  degree: 3\n  for: 5\nsteps:\n  - stir: {tmes: 1}\n  -\n  - bake: {}\nbowls: [big]\n", "f.yaml:1: unknown field \"nmae\" in the document; allowed: bowls, name, next, notes, oven, steps\n" +
 			"f.yaml:3: unknown field \"degree\" in oven; allowed: degrees, for\n" +
 			"f.yaml:4: \"5\" is not a duration; write a number with its unit, such as 500ms, 5s or 2m\n" +
