@@ -3,14 +3,18 @@ package scenarios
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"go.yaml.in/yaml/v4"
+
 	"github.com/spotdrill/spotdrill/framework/strict"
 )
 
-// Message sends a message directly to the SQS queue, bypassing EventBridge's rules.
+// Message sends a message directly to the SQS queue, bypassing EventBridge's rules, also in a form that no
+// rule gives. A check can require that a node which it names is drained for it, as for a notice.
 // In the body, ${INSTANCE:name} stands for the instance id of a node, ${REPEAT:n:text}
 // for n repetitions of a text, and ${NUMBER} for the message's number, from 1, as twelve
 // digits.
@@ -142,6 +146,8 @@ func (m Message) validate(where string, in *scope, p *problems) {
 	}
 	if m.Every > 0 {
 		in.Floods[m.Name] = m.For.D()
+	} else if nodes := m.nodes(); len(nodes) > 0 {
+		in.Named[m.Name] = nodes
 	}
 	if err := m.fits(); err != nil {
 		p.add(where+".body", "%v", err)
@@ -159,6 +165,26 @@ func (m Message) nodes() []string {
 		out = append(out, found[1])
 	}
 	return out
+}
+
+// NoticeIn are the nodes for which a check requires something because of the message, by their names: it is
+// a notice in a form of its own.
+func (s Scenario) NoticeIn(m Message) []string {
+	required := slices.ContainsFunc(s.Checks, func(c Check) bool {
+		if c.node == nil {
+			return false
+		}
+		node := c.node
+		if node.Kind == yaml.AliasNode {
+			node = node.Alias
+		}
+		parameters := fieldOf(node, c.Kind)
+		return parameters != nil && valueOf(parameters, "notice") == m.Name
+	})
+	if !required || m.Every > 0 {
+		return nil
+	}
+	return m.nodes()
 }
 
 // FloodTime is for how long a message step sends its message, 0 if it sends one.

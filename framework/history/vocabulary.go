@@ -59,6 +59,10 @@ func NoticeTypes() []NoticeType {
 // the status of its instances.
 const StatusChecked NoticeType = "status-check"
 
+// InMessage is the type of a notice that is a message in a form of its own, which no rule of EventBridge has
+// made.
+const InMessage NoticeType = "message"
+
 // AllNoticeTypes lists the notice types and StatusChecked.
 func AllNoticeTypes() []NoticeType { return append(NoticeTypes(), StatusChecked) }
 

@@ -60,7 +60,7 @@ type drill struct {
 // sent is what a notice or message step put into the queue.
 type sent struct {
 	notices, messages []string      // ids
-	put, deadline     time.Duration // of a notice
+	put, deadline     time.Duration // of a notice or of the last message
 }
 
 // now is the time since the history began.

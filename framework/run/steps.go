@@ -257,6 +257,11 @@ func (r *Runner) putMessage(ctx context.Context, m scenarios.Message) error {
 		r.recordOwn(history.Message(id))
 		put.messages = append(put.messages, id)
 		r.Record(history.NewMessagePut(m.Name, id, history.At(at)))
+		put.put, put.deadline = at, at+r.Scenario.Deadline.For(r.Set)
+		for _, name := range r.Scenario.NoticeIn(m) {
+			node := r.nodes[name]
+			r.announce(history.NewNoticePut(m.Name, history.InMessage, node.Name, history.At(at), history.Until(put.deadline), history.Message(id), history.Instance(node.Instance)))
+		}
 	}
 	return nil
 }

@@ -26,7 +26,7 @@ func (st *Story) MessagesOf(put history.Event) []string {
 func carries(e, put history.Event) bool {
 	return e.Kind == history.SQSReceived && e.Message != "" &&
 		(put.Kind == history.NoticePut && put.Notice != "" && e.Notice == put.Notice ||
-			put.Kind == history.MessagePut && e.Message == put.Message)
+			put.Message != "" && e.Message == put.Message)
 }
 
 // Receivable is since when the handler could have what was put, and by which event it

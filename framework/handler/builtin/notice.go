@@ -1,6 +1,7 @@
 package builtin
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -77,6 +78,23 @@ type envelope struct {
 	DetailType string          `json:"detail-type"`
 	Time       string          `json:"time"`
 	Detail     json.RawMessage `json:"detail"`
+
+	// Type and Message are of an envelope of SNS, whose message is one of EventBridge or of a hook.
+	Type    string `json:"Type"`
+	Message string `json:"Message"`
+	// Transition, Request and When are of a lifecycle hook that sends to the queue or to SNS itself: the
+	// message is what is the detail of EventBridge's event.
+	Transition string `json:"LifecycleTransition"`
+	Request    string `json:"RequestId"`
+	When       string `json:"Time"`
+}
+
+// ofHook is a message of a lifecycle hook as EventBridge's event of the same.
+func ofHook(e envelope, body string) envelope {
+	return envelope{
+		Version: "0", ID: e.Request, Source: "aws.autoscaling", DetailType: "EC2 Instance-terminate Lifecycle Action",
+		Time: cmp.Or(e.When, e.Time), Detail: json.RawMessage(body),
+	}
 }
 
 // signature is the exact key of dispatch: the same detail-type may mean something else
@@ -113,6 +131,12 @@ func parseNotice(body string) (notice, error) {
 	var e envelope
 	if err := json.Unmarshal([]byte(body), &e); err != nil {
 		return notice{}, fmt.Errorf("read the envelope: %w", err)
+	}
+	switch {
+	case e.DetailType == "" && e.Type == "Notification":
+		return parseNotice(e.Message)
+	case e.DetailType == "" && e.Transition != "":
+		e = ofHook(e, body)
 	}
 	n := notice{ID: e.ID, Type: e.DetailType, Action: ignore}
 	n.Sent, _ = time.Parse(time.RFC3339, e.Time)

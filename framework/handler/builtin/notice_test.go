@@ -175,6 +175,31 @@ func lifecycle(transition string) string {
 		`{"LifecycleActionToken":"token","AutoScalingGroupName":"group","LifecycleHookName":"hook","EC2InstanceId":%q,"LifecycleTransition":%q}`, victim, transition))
 }
 
+// A hook of an Auto Scaling group may send to the queue itself, or to a topic of SNS.
+func TestANoticeInAFormOfItsOwn(t *testing.T) {
+	hook := fmt.Sprintf(`{"LifecycleHookName":"drain","RequestId":"r-1","LifecycleTransition":"autoscaling:EC2_INSTANCE_TERMINATING","AutoScalingGroupName":"nodes","Service":"AWS Auto Scaling","Time":"2026-01-01T00:00:00.000Z","EC2InstanceId":%q,"LifecycleActionToken":"t"}`, victim)
+	topic := func(message string) string {
+		return fmt.Sprintf(`{"Type":"Notification","MessageId":"m-1","TopicArn":"arn:aws:sns:us-east-1:000000000000:ends","Message":%q,"Timestamp":"2026-01-01T00:00:00.000Z"}`, message)
+	}
+	for name, c := range map[string]struct {
+		body      string
+		want      action
+		instances int
+	}{
+		"a hook's own":                  {hook, drain, 1},
+		"a hook's, by way of a topic":   {topic(hook), drain, 1},
+		"EventBridge's, by a topic":     {topic(spot), drain, 1},
+		"the test of a new hook":        {`{"AccountId":"000000000000","RequestId":"1","Service":"AWS Auto Scaling","Event":"autoscaling:TEST_NOTIFICATION"}`, ignore, 0},
+		"a hook's, of a launch":         {strings.ReplaceAll(hook, "TERMINATING", "LAUNCHING"), ignore, 0},
+		"something else, by way of one": {topic(`{"hello":"world"}`), ignore, 0},
+	} {
+		n, err := parseNotice(c.body)
+		if err != nil || n.Action != c.want || len(n.Instances) != c.instances {
+			t.Errorf("%s: %+v, error %v", name, n, err)
+		}
+	}
+}
+
 func TestALifecycleActionIsCompletedWhenItsNodeIsDrained(t *testing.T) {
 	for name, c := range map[string]struct {
 		transition string
