@@ -153,7 +153,7 @@ func TestNoCorrectHandlerFails(t *testing.T) {
 			}) {
 				t.Fatal("nothing was changed")
 			}
-			if got := outcomeOf(t, verdict.Judge(scenario, r.History), x.check); got != x.want {
+			if got := outcomeOf(t, verdict.Judge(scenario, r.numbered()), x.check); got != x.want {
 				t.Errorf("%s is %s, want %s", x.check, got, x.want)
 			}
 		})

@@ -155,7 +155,7 @@ func TestNoHandlerFailsForWhatItDidNotDo(t *testing.T) {
 			r.History.Events = slices.Clone(h.Events)
 			x.edit(&r)
 			r.History.Events = inOrder(r.History.Events)
-			for _, v := range verdict.Judge(scenario, r.History).Verdicts {
+			for _, v := range verdict.Judge(scenario, r.numbered()).Verdicts {
 				if v.Outcome != verdict.Pass {
 					t.Errorf("%s is %s: %s", v.Check, v.Outcome, v.Got)
 				}

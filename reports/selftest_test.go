@@ -1,6 +1,7 @@
 package reports
 
 import (
+	"cmp"
 	"os"
 	"path/filepath"
 	"slices"
@@ -35,6 +36,15 @@ type recorded struct {
 func (r *recorded) add(at time.Duration, e history.Event) {
 	e.At = at
 	r.History.Events = append(r.History.Events, e)
+}
+
+// numbered is the history with its events in order, without a hole in their numbers.
+func (r *recorded) numbered() history.History {
+	slices.SortStableFunc(r.History.Events, func(a, b history.Event) int { return cmp.Compare(a.At, b.At) })
+	for i := range r.History.Events {
+		r.History.Events[i].Seq = i + 1
+	}
+	return r.History
 }
 
 // drop removes the events that chosen accepts.
@@ -84,6 +94,15 @@ func (r *recorded) lose(target string, n int, from, to time.Duration) {
 func spoilings() []spoiling {
 	always := time.Hour
 	return append(podSpoilings(), []spoiling{
+		{"settled", "observed-rollout", "the last CoreDNS pod of a rollout is still in lameduck", func(r *recorded) {
+			last := 0
+			for i, e := range r.History.Events {
+				if e.Kind == history.EndpointGone {
+					last = i
+				}
+			}
+			r.History.Events = slices.Delete(r.History.Events, last, last+1)
+		}, verdict.Unknown},
 		{"dnsAnswered", "observed-rollout", "every tenth query is lost", func(r *recorded) {
 			r.lose(history.Service, 10, r.Begun, r.End)
 		}, verdict.Fail},
@@ -260,13 +279,17 @@ func TestEachSpoiledDrillIsFound(t *testing.T) {
 		t.Run(string(s.check)+": "+s.breaks, func(t *testing.T) {
 			t.Parallel()
 			scenario, h := fromCorpus(t, s.drill)
-			if before := outcomeOf(t, verdict.Judge(scenario, h), s.check); before != verdict.Pass {
-				t.Fatalf("%s is %s before anything is broken", s.check, before)
-			}
 			r := recorded{story.Read(scenario, h), h}
 			r.History.Events = slices.Clone(h.Events)
+			if s.check == "settled" { // the drill was recorded by a version that did not watch rollouts, and 3 s too short
+				r.add(r.Begun, history.NewRolloutComplete("Deployment/kube-system/coredns"))
+				r.longer(3 * time.Second)
+			}
+			if before := outcomeOf(t, verdict.Judge(scenario, r.numbered()), s.check); before != verdict.Pass {
+				t.Fatalf("%s is %s before anything is broken", s.check, before)
+			}
 			s.edit(&r)
-			if got := verdict.Judge(scenario, r.History); outcomeOf(t, got, s.check) != s.want || got.Outcome == verdict.Pass {
+			if got := verdict.Judge(scenario, r.numbered()); outcomeOf(t, got, s.check) != s.want || got.Outcome == verdict.Pass {
 				t.Errorf("%s is %s, want %s; the drill is %s", s.check, outcomeOf(t, got, s.check), s.want, got.Outcome)
 			}
 		})
