@@ -121,18 +121,14 @@ func workload(p Pod) string {
 // pods takes the pods themselves: a new one has no endpoint before it has an IP.
 func (w *underWay) pods(workloads map[string]string) {
 	for _, p := range w.st.Pods {
-		if deleted, ok := p.Deleted(); ok {
-			if _, evicted := p.FirstOf(history.PodEvicted); evicted || workloads[workload(p)] != "" {
-				w.is(p.Name(), "", deleted)
+		evicted, was := p.FirstOf(history.PodEvicted)
+		of := workloads[workload(p)]
+		if left, ok := p.Left(); ok {
+			if was || of != "" { // the end of any other pod concerns nobody
+				w.is(p.Name(), "", left)
 			}
 			continue
 		}
-		if finished, ok := p.Finished(); ok {
-			w.is(p.Name(), "", finished)
-			continue
-		}
-		evicted, was := p.FirstOf(history.PodEvicted)
-		of := workloads[workload(p)]
 		switch terminating, ends := p.Terminating(); {
 		case was:
 			w.is(p.Name(), fmt.Sprintf("pod %s was evicted and has not ended", p.Name()), evicted)

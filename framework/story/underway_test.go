@@ -46,6 +46,7 @@ func TestWhatIsStillUnderWay(t *testing.T) {
 		"a pod of the application that ends":      {[]history.Event{at(1, history.NewEndpointReady(scenarios.App, "default/web", "10.0.0.9")), at(9, history.NewEndpointTerminating(scenarios.App, "default/web", "10.0.0.9", true))}, "pod default/web of the application terminates", 0},
 		"an eviction of any pod":                  {[]history.Event{work, at(9, history.NewPodEvicted("default/web", "web", "EvictionByEvictionAPI"))}, "pod default/web was evicted", 0},
 		"a pod that was evicted and is gone":      {[]history.Event{work, at(9, history.NewPodEvicted("default/web", "web", "EvictionByEvictionAPI")), at(15, history.NewPodDeleted("default/web", "web"))}, "", 15},
+		"a pod of a job that has finished":        {[]history.Event{work, at(50, history.NewPodFinished("default/web", "web", "Succeeded"))}, "", 5},
 		"a node that its pods have to leave":      {[]history.Event{work, cordoned}, "node w-1 is being emptied: default/web still has to leave it", 0},
 		"a node that its pods have left":          {[]history.Event{work, cordoned, at(18, history.NewPodDeleted("default/web", "web"))}, "", 18},
 		"a node that is in service again":         {[]history.Event{work, cordoned, at(19, history.NewNodeUncordoned("w-1"))}, "", 5},
