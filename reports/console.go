@@ -27,7 +27,7 @@ type Console struct {
 	colour bool
 	total  int
 	begun  int
-	open   bool   // the progress line is not finished
+	head   string // of the announced scenario, until its result is printed
 	live   *lives // nil if out is no terminal, or nothing runs
 
 	mu  sync.Mutex // of out, with which a live line is written
@@ -58,26 +58,29 @@ func (c *Console) Write(text []byte) (int, error) {
 
 func (c *Console) printf(format string, args ...any) { _, _ = fmt.Fprintf(c, format, args...) }
 
-// Begin announces a scenario: "[3/13] name …".
-func (c *Console) Begin(scenario string) {
+// Begin announces a scenario, which begins now; left is about how long it and all that follow take, 0 if
+// the scenario is not played. A log, which shows whole lines, gets one: "[3/13] name begins, 4 min left".
+func (c *Console) Begin(scenario string, left time.Duration) {
 	c.begun++
-	head := fmt.Sprintf("[%d/%d] %s", c.begun, c.total, scenario)
-	if terminal(c.out) {
-		c.follow(scenario, head)
-		return
+	c.head = fmt.Sprintf("[%d/%d] %s", c.begun, c.total, scenario)
+	switch {
+	case terminal(c.out):
+		c.follow(scenario, c.head, left)
+	case left > 0:
+		c.printf("%s begins, %s\n", c.head, timeLeft(left))
 	}
-	c.printf("%s … ", head)
-	c.open = true
+}
+
+// timeLeft is "4 min left".
+func timeLeft(left time.Duration) string {
+	if left < time.Minute {
+		return "less than 1 min left"
+	}
+	return fmt.Sprintf("%.0f min left", left.Minutes())
 }
 
 // Note prints a line about what is going on.
-func (c *Console) Note(line string) {
-	if c.open {
-		c.printf("\n")
-		c.open = false
-	}
-	c.printf("    %s\n", line)
-}
+func (c *Console) Note(line string) { c.printf("    %s\n", line) }
 
 // Conclude prints the result of an announced drill that is in no report.
 func (c *Console) Conclude(how string) {
@@ -85,15 +88,15 @@ func (c *Console) Conclude(how string) {
 	c.printf("%s\n", how)
 }
 
-// announced puts the cursor after what Begin announced, in a line that stays.
+// announced puts the cursor after the announced scenario, in a line that stays.
 func (c *Console) announced() {
-	switch head := c.unfollow(); {
-	case head != "":
-		c.printf("%s … ", head)
-	case !c.open:
+	c.unfollow()
+	if c.head == "" {
 		c.printf("    ")
+		return
 	}
-	c.open = false
+	c.printf("%s … ", c.head)
+	c.head = ""
 }
 
 // End prints the result of the announced scenario; verdicts other than a pass
@@ -138,16 +141,15 @@ func (c *Console) losses(e Entry) {
 	}
 }
 
-// Verdicts prints all verdicts of an entry, passes included.
+// Verdicts prints all verdicts of an entry, first those that passed.
 func (c *Console) Verdicts(e Entry) {
 	c.printf("%s %s\n", c.paint(e.Outcome), e.Scenario)
 	for _, v := range e.Verdicts {
 		if v.Outcome == verdict.Pass {
 			c.printf("    %s: pass: %s\n", v.Check, printable(v.Got))
-			continue
 		}
-		writeFinding(c, e, v, "    ")
 	}
+	writeFindings(c, e, "    ")
 	c.losses(e)
 }
 
@@ -326,6 +328,9 @@ func sortedKeys[K cmp.Ordered](m map[K]float64) []K { return slices.Sorted(maps.
 func writeFindings(w io.Writer, e Entry, indent string) {
 	if e.Deviation != "" {
 		_, _ = fmt.Fprintf(w, "%sdocumented deviation of %s: %s\n", indent, e.Handler.Name, printable(e.Deviation))
+	}
+	for _, line := range e.HandlerPods {
+		_, _ = fmt.Fprintf(w, "%sthe handler's pods changed: %s\n", indent, line)
 	}
 	for _, v := range e.Verdicts {
 		if v.Outcome != verdict.Pass {

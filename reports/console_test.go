@@ -5,6 +5,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/spotdrill/spotdrill/framework/verdict"
 )
@@ -14,7 +15,7 @@ func TestConsole(t *testing.T) {
 	r := sampleReport()
 	c := NewConsole(&b, len(r.Results))
 	for i, e := range r.Results {
-		c.Begin(e.Scenario)
+		c.Begin(e.Scenario, map[bool]time.Duration{true: 4 * time.Minute}[e.Outcome != verdict.Skipped])
 		if i == 0 {
 			c.Note("control: 1 of 9000 lost; once more")
 		}

@@ -44,12 +44,17 @@ type live struct {
 	phase    string
 	begun    time.Time
 	deadline time.Time // of the latest notice; zero before it
+	ends     time.Time // of the run, about; zero if unknown
 	losing   func() history.Latest
 }
 
 // follow keeps a scenario's line up to date until unfollow.
-func (c *Console) follow(scenario, head string) {
-	l := &lives{rows: []*live{{scenario: scenario, head: head, begun: time.Now()}}, stop: make(chan struct{})}
+func (c *Console) follow(scenario, head string, left time.Duration) {
+	row := &live{scenario: scenario, head: head, begun: time.Now()}
+	if left > 0 {
+		row.ends = row.begun.Add(left)
+	}
+	l := &lives{rows: []*live{row}, stop: make(chan struct{})}
 	c.mu.Lock()
 	c.live = l
 	c.mu.Unlock()
@@ -79,14 +84,13 @@ func (c *Console) Also(scenario string) {
 	}
 }
 
-// unfollow erases the live lines and returns the head of the first; empty if there is
-// none.
-func (c *Console) unfollow() string {
+// unfollow erases the live lines, if there are any.
+func (c *Console) unfollow() {
 	c.mu.Lock()
 	l := c.live
 	c.mu.Unlock()
 	if l == nil {
-		return ""
+		return
 	}
 	close(l.stop)
 	l.stopped.Wait()
@@ -94,7 +98,6 @@ func (c *Console) unfollow() string {
 	defer c.mu.Unlock()
 	c.live = nil
 	_, _ = io.WriteString(c.out, wipe(len(l.rows)))
-	return l.rows[0].head
 }
 
 // update changes the live line of a scenario, if there is one.
@@ -142,7 +145,7 @@ func (l *lives) text(now time.Time, columns int) string {
 	return text
 }
 
-// line is "[3/13] name … steps, 12 s, deadline in 13 s, 41 queries lost in 0.2 s".
+// line is "[3/13] name … steps, 12 s, deadline in 13 s, 41 queries lost in 0.2 s, 4 min left".
 // If the terminal is too narrow, the name is cut: what changes comes last.
 func (l *live) line(now time.Time, columns int) string {
 	text := " … "
@@ -161,6 +164,9 @@ func (l *live) line(now time.Time, columns int) string {
 		if latest := l.losing(); latest.Lost > 0 {
 			text += fmt.Sprintf(", %d queries lost in %.1f s", latest.Lost, latest.Length().Seconds())
 		}
+	}
+	if !l.ends.IsZero() {
+		text += ", " + timeLeft(l.ends.Sub(now))
 	}
 	return fit(fit(l.head, columns-utf8.RuneCountInString(text))+text, columns)
 }

@@ -14,11 +14,13 @@ func TestTheLiveLineShowsPhaseElapsedAndDeadline(t *testing.T) {
 	begun := time.Date(2026, 1, 2, 15, 4, 5, 0, time.UTC)
 	now := begun.Add(12900 * time.Millisecond)
 	for want, l := range map[string]*live{
-		"[3/13] a … 12 s":                           {},
-		"[3/13] a … arrange, 12 s":                  {phase: "arrange"},
-		"[3/13] a … steps, 12 s, deadline in 13 s":  {phase: "steps", deadline: now.Add(13 * time.Second)},
-		"[3/13] a … settle, 12 s, deadline 2 s ago": {phase: "settle", deadline: now.Add(-2 * time.Second)},
-		"[3/13] a … settle, 12 s":                   {phase: "settle", losing: func() history.Latest { return history.Latest{} }},
+		"[3/13] a … 12 s":                              {},
+		"[3/13] a … arrange, 12 s":                     {phase: "arrange"},
+		"[3/13] a … steps, 12 s, deadline in 13 s":     {phase: "steps", deadline: now.Add(13 * time.Second)},
+		"[3/13] a … settle, 12 s, deadline 2 s ago":    {phase: "settle", deadline: now.Add(-2 * time.Second)},
+		"[3/13] a … steps, 12 s, 4 min left":           {phase: "steps", ends: now.Add(4*time.Minute + 10*time.Second)},
+		"[3/13] a … steps, 12 s, less than 1 min left": {phase: "steps", ends: now.Add(-time.Second)},
+		"[3/13] a … settle, 12 s":                      {phase: "settle", losing: func() history.Latest { return history.Latest{} }},
 		"[3/13] a … settle, 12 s, 41 queries lost in 0.2 s": {phase: "settle", losing: func() history.Latest {
 			return history.Latest{From: time.Second, Until: 1230 * time.Millisecond, Lost: 41}
 		}},
@@ -59,7 +61,8 @@ func TestTheLiveLineStaysOnOneLine(t *testing.T) {
 func TestNothingIsWrittenIntoTheLiveLine(t *testing.T) {
 	var out bytes.Buffer
 	c := NewConsole(&out, 1)
-	c.follow("a", "[1/1] a")
+	c.head = "[1/1] a"
+	c.follow("a", c.head, 0)
 	c.Phase("a", "record")
 	c.Deadline("a", time.Now().Add(time.Minute))
 	c.Note("a note")
@@ -76,7 +79,8 @@ func TestNothingIsWrittenIntoTheLiveLine(t *testing.T) {
 func TestAConcludedDrillLeavesNoLiveLine(t *testing.T) {
 	var out bytes.Buffer
 	c := NewConsole(&out, 1)
-	c.follow("a", "[1/1] a")
+	c.head = "[1/1] a"
+	c.follow("a", c.head, 0)
 	c.Conclude("fails b, as it must")
 	if c.live != nil {
 		t.Error("the live line goes on")
@@ -89,7 +93,7 @@ func TestAConcludedDrillLeavesNoLiveLine(t *testing.T) {
 func TestProgressWithoutATerminalIsPlain(t *testing.T) {
 	var out bytes.Buffer
 	c := NewConsole(&out, 1)
-	c.Begin("a")
+	c.Begin("a", 0)
 	c.Phase("a", "steps")
 	c.Deadline("a", time.Now())
 	c.Also("b")

@@ -108,6 +108,9 @@ type Entry struct {
 	// Deviation is the sentence of the handler's description about a scenario that it is known
 	// to break. It excuses nothing.
 	Deviation string `yaml:"deviation,omitempty"`
+	// HandlerPods are what happened to the handler's pods during the drill, though its steps did not do
+	// that: one ended, was restarted, or came to another node. One record in each line.
+	HandlerPods []string `yaml:"handlerPods,omitempty"`
 
 	// evidence holds the events that verdicts cite, by Seq.
 	evidence map[int]cited
@@ -142,6 +145,7 @@ func NewEntry(r verdict.Result) Entry {
 	e := Entry{Result: r, Attempts: max(1, r.Attempt), evidence: evidence, timeline: timeline.New(r), rights: rightsOf(h)}
 	if r.Story != nil {
 		e.Counterpart = r.Story.Scenario.Counterpart
+		e.HandlerPods = handlerPods(r.Story)
 	}
 	e.Story = nil // the report would hold every event of the run
 	e.Waterfalls = waterfalls(e.timeline)

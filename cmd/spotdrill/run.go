@@ -76,6 +76,10 @@ func newRunCommand() *cobra.Command {
 				if err != nil {
 					return exitError{exitUsage, fmt.Errorf("--resume: %w", err)}
 				}
+				if len(left) == 0 {
+					fmt.Fprintf(cmd.ErrOrStderr(), "nothing is left to play: the run in %s has judged or skipped each of its drills: %s\n", o.resume, was.Summary)
+					return judged(was.Summary)
+				}
 				o.resumed, args = was, namesOf(left, o.resume)
 				o.like(was, func(string) bool { return false })
 			}

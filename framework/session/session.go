@@ -278,7 +278,7 @@ func (s *Session) otherSource(scenario scenarios.Scenario) string {
 // error is the harness's own. No further drill can be played after ErrOver, or once Unrestored
 // is not empty. The entry is in the report in every case.
 func (s *Session) Drill(ctx context.Context, scenario scenarios.Scenario) (reports.Entry, error) {
-	s.console.Begin(scenario.Name)
+	s.console.Begin(scenario.Name, s.left(scenario))
 	if reason := s.NotApplicable(scenario); reason != "" {
 		entry := reports.NewEntry(verdict.Skip(scenario, reason))
 		s.console.End(entry)
@@ -314,6 +314,20 @@ func (s *Session) Drill(ctx context.Context, scenario scenarios.Scenario) (repor
 	return entry, err
 }
 
+// left is about how long a scenario and all that follow take; 0 if it is not played.
+func (s *Session) left(scenario scenarios.Scenario) (total time.Duration) {
+	if s.expectedOf(scenario) == 0 {
+		return 0
+	}
+	at := max(0, slices.IndexFunc(s.Scenarios, func(o scenarios.Scenario) bool { return o.Name == scenario.Name }))
+	for _, next := range s.Scenarios[at:] {
+		if _, done := s.ahead[next.Name]; !done {
+			total += s.expectedOf(next)
+		}
+	}
+	return total
+}
+
 // play plays a scenario together with another if possible. If that is not possible, or did not
 // pass, it plays it alone.
 func (s *Session) play(ctx context.Context, scenario scenarios.Scenario) (reports.Entry, error) {
@@ -330,7 +344,7 @@ func (s *Session) play(ctx context.Context, scenario scenarios.Scenario) (report
 
 // SelfCheck plays a scenario with a handler that never acts. It is not in the report.
 func (s *Session) SelfCheck(ctx context.Context, scenario scenarios.Scenario, idle handler.Description) (reports.Entry, error) {
-	s.console.Begin("self-check: a handler that does nothing")
+	s.console.Begin("self-check: a handler that does nothing", Expected(scenario, s.Set))
 	entry, err := s.Attempts(ctx, "self-check", scenario, idle)
 	if err == nil && entry.Outcome == verdict.Fail {
 		s.console.Conclude(fmt.Sprintf("fails %s, as it must, after %.0f s", scenario.Name, time.Duration(entry.Measured).Seconds()))

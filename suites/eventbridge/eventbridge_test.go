@@ -193,7 +193,7 @@ func (s *suite) clauses() []clause {
 }
 
 func (s *suite) play(ctx SpecContext, c clause) {
-	s.console.Begin(c.name)
+	s.console.Begin(c.name, 0)
 	found := c.judge(ctx)
 	entry := c.entry(found)
 	s.played[c.name] = true
