@@ -14,6 +14,7 @@ import (
 
 	"github.com/spotdrill/spotdrill/framework/cloud"
 	"github.com/spotdrill/spotdrill/framework/conntrack"
+	"github.com/spotdrill/spotdrill/framework/guard"
 	"github.com/spotdrill/spotdrill/framework/imds"
 	"github.com/spotdrill/spotdrill/framework/rundelay"
 	"github.com/spotdrill/spotdrill/framework/vpccni"
@@ -78,6 +79,7 @@ func newWaitsCommand() *cobra.Command {
 // newIMDSCommand runs in the pods that serve instance metadata.
 func newIMDSCommand() *cobra.Command {
 	cfg := imds.Config{Account: cloud.Account, Root: "/host"}
+	var tokenFile string
 	cmd := &cobra.Command{
 		Use:    "imds",
 		Short:  "Serve the instance metadata of a node, in place of EC2",
@@ -88,12 +90,16 @@ func newIMDSCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if cfg.Token, err = guard.ReadToken(tokenFile); err != nil {
+				return usage("--token-file: %w", err)
+			}
 			cfg.Node = os.Getenv("NODE_NAME")
 			return imds.Run(cmd.Context(), api, cfg, slog.New(slog.NewJSONHandler(cmd.ErrOrStderr(), nil)))
 		},
 	}
 	cmd.Flags().IntVar(&cfg.HopLimit, "hop-limit", 1, "the number of hops that the answer with a token may make")
 	cmd.Flags().StringVar(&cfg.Control, "control", ":8169", "the address at which a drill controls it")
+	cmd.Flags().StringVar(&tokenFile, "token-file", "", "`file` with a token that every request to --control must carry; empty: none is required")
 	return cmd
 }
 

@@ -14,13 +14,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/spotdrill/spotdrill/framework/guard"
 	"github.com/spotdrill/spotdrill/framework/proxy"
 )
 
 // proxyFlags are those of spotdrill proxy.
 type proxyFlags struct {
-	listen, records, upstream string
-	api                       apiFlags
+	listen, records, tokenFile, upstream string
+	api                                  apiFlags
 }
 
 // apiFlags describe how the proxy stands before the API server.
@@ -42,6 +43,7 @@ func newProxyCommand() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&flags.listen, "listen", ":4566", "`address` of the AWS API")
 	cmd.Flags().StringVar(&flags.records, "records", ":8080", "`address` of GET /records, POST and DELETE /faults, PUT and DELETE /permitted, and GET /healthz")
+	cmd.Flags().StringVar(&flags.tokenFile, "token-file", "", "`file` with a token that every request to --records must carry; empty: none is required")
 	cmd.Flags().StringVar(&flags.upstream, "upstream", "", "`URL` of LocalStack (required), such as http://172.18.0.9:4566")
 	cmd.Flags().StringVar(&flags.api.listen, "api-listen", ":6443", "`address` of the Kubernetes API")
 	cmd.Flags().StringVar(&flags.api.upstream, "api-upstream", "", "`URL` of the API server, such as https://10.96.0.1; without it, the proxy is not one for an API server")
@@ -54,6 +56,10 @@ func newProxyCommand() *cobra.Command {
 
 // serveProxy runs the servers until ctx ends or one of them fails.
 func serveProxy(ctx context.Context, p *proxy.Proxy, flags proxyFlags) error {
+	token, err := guard.ReadToken(flags.tokenFile)
+	if err != nil {
+		return usage("--token-file: %w", err)
+	}
 	failed := make(chan error, 3)
 	background := context.WithoutCancel(ctx)
 	callsCtx, stopCalls := context.WithCancel(background)
@@ -69,7 +75,8 @@ func serveProxy(ctx context.Context, p *proxy.Proxy, flags proxyFlags) error {
 	}
 	aws := newServer(callsCtx, flags.listen, p)
 	go serve(aws.ListenAndServe, aws.Addr, failed)
-	records := newServer(recordsCtx, flags.records, p.Admin())
+	records := newServer(recordsCtx, flags.records, guard.With(token, p.Admin()))
+	records.ReadTimeout = 30 * time.Second
 	go serve(records.ListenAndServe, records.Addr, failed)
 	select {
 	case <-ctx.Done():

@@ -53,6 +53,7 @@ type Cluster struct {
 	Config    *rest.Config
 	Clientset kubernetes.Interface
 	API       client.Client // for objects of any kind
+	Token     string        // of requests to our pods, see package guard
 
 	engine   *engine.Engine
 	provider *kindcluster.Provider
@@ -228,7 +229,7 @@ func (c *Cluster) Connect(ctx context.Context) error {
 }
 
 // Objects has access to the cluster's objects.
-func (c *Cluster) Objects() objects.Client { return objects.Client{Clientset: c.Clientset, API: c.API} }
+func (c *Cluster) Objects() objects.Client { return objects.Client{Clientset: c.Clientset, API: c.API, Token: c.Token} }
 
 // Delete removes the cluster's containers.
 func (c *Cluster) Delete(ctx context.Context) error {

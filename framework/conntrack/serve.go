@@ -76,7 +76,7 @@ func Serve(ctx context.Context, l net.Listener, token string, client netip.Addr,
 		w.Header().Set("Content-Type", "application/jsonl")
 		_ = writeRecord(w, anchor, all, last) // fails only if the client is gone
 	})
-	server := &http.Server{Handler: guard.With(token, mux), ReadHeaderTimeout: 10 * time.Second}
+	server := guard.Server(token, mux)
 	failed := make(chan error, 2)
 	go func() { failed <- server.Serve(l) }()
 	ctx, stop := context.WithCancel(ctx)

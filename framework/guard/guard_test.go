@@ -1,10 +1,12 @@
 package guard
 
 import (
+	"cmp"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -13,16 +15,21 @@ func TestOnlyTheClientWithTheTokenIsServed(t *testing.T) {
 	for name, c := range map[string]struct {
 		token, sent string
 		want        int
+		request     string // empty: POST /stop
 	}{
-		"no token is required": {"", "", http.StatusOK},
-		"the token":            {"secret", "secret", http.StatusOK},
-		"another one":          {"secret", "guess", http.StatusForbidden},
-		"none":                 {"secret", "", http.StatusForbidden},
-		"a part of it":         {"secret", "secre", http.StatusForbidden},
+		"no token is required": {"", "", http.StatusOK, ""},
+		"the token":            {"secret", "secret", http.StatusOK, ""},
+		"another one":          {"secret", "guess", http.StatusForbidden, ""},
+		"none":                 {"secret", "", http.StatusForbidden, ""},
+		"a part of it":         {"secret", "secre", http.StatusForbidden, ""},
+		"a kubelet":            {"secret", "", http.StatusOK, "GET /healthz"},
+		"a change of health":   {"secret", "", http.StatusForbidden, "POST /healthz"},
+		"a path below health":  {"secret", "", http.StatusForbidden, "GET /healthz/../records"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			request := httptest.NewRequest(http.MethodPost, "/stop", http.NoBody)
+			method, path, _ := strings.Cut(cmp.Or(c.request, "POST /stop"), " ")
+			request := httptest.NewRequest(method, path, http.NoBody)
 			if c.sent != "" {
 				request.Header.Set(Header, c.sent)
 			}

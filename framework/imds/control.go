@@ -64,6 +64,9 @@ type Request struct {
 	Count     int       `json:"count"`
 }
 
+// maxControl is the largest request to the control, in bytes.
+const maxControl = 1 << 20
+
 // maxRequests bounds what is recorded.
 const maxRequests = 10_000
 
@@ -146,7 +149,7 @@ func (s *Server) serve(something func() any) http.HandlerFunc {
 
 // decode reads the body, strictly; what is wrong with it is the answer.
 func decode(w http.ResponseWriter, r *http.Request, into any) bool {
-	d := json.NewDecoder(r.Body)
+	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxControl))
 	d.DisallowUnknownFields()
 	if err := d.Decode(into); err != nil {
 		http.Error(w, fmt.Sprintf("%s %s: %v", r.Method, r.URL.Path, err), http.StatusBadRequest)

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/spotdrill/spotdrill/framework/fault"
+	"github.com/spotdrill/spotdrill/framework/guard"
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/strict"
 )
@@ -315,4 +316,23 @@ func TestControlIsStrict(t *testing.T) {
 		return
 	}
 	t.Error("it listens nowhere")
+}
+
+// The handler under test is on the same node, and reaches the control.
+func TestAHandlerCannotControlItsMetadata(t *testing.T) {
+	t.Parallel()
+	cfg := Config{Control: "10.0.0.1:8169", Token: "secret"}
+	control := NewServer(Instance{}, 1, ownAddress).at(cfg)[cfg.Control]
+	for _, attack := range []string{"PUT /announced", "POST /faults", "GET /faults", "DELETE /faults", "GET /requests", "DELETE /requests", "POST /healthz"} {
+		method, path, _ := strings.Cut(attack, " ")
+		for token, want := range map[string]int{"": http.StatusForbidden, "guess": http.StatusForbidden} {
+			request := httptest.NewRequest(method, path, strings.NewReader("{}"))
+			request.Header.Set(guard.Header, token)
+			answer := httptest.NewRecorder()
+			control.ServeHTTP(answer, request)
+			if answer.Code != want {
+				t.Errorf("%s with token %q: status %d", attack, token, answer.Code)
+			}
+		}
+	}
 }

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/spotdrill/spotdrill/framework/chroot"
+	"github.com/spotdrill/spotdrill/framework/guard"
 	"github.com/spotdrill/spotdrill/framework/history"
 )
 
@@ -28,8 +29,8 @@ type Config struct {
 	Account string
 	// Root is the root directory of the node, whose ip is run.
 	Root string
-	// Control is the address of Server.Control.
-	Control string
+	// Control is the address of Server.Control, and Token what its requests must carry.
+	Control, Token string
 }
 
 // Run serves the metadata of a node's instance at Address, and its control, until the context
@@ -53,7 +54,12 @@ func Run(ctx context.Context, api kubernetes.Interface, cfg Config, log *slog.Lo
 	}()
 	s := NewServer(instance, cfg.HopLimit, ownAddress)
 	log.Info("serving", "instance", instance, "hopLimit", cfg.HopLimit)
-	return serve(ctx, map[string]http.Handler{net.JoinHostPort(Address, "80"): s, cfg.Control: s.Control()})
+	return serve(ctx, s.at(cfg))
+}
+
+// at are the handlers by address. The handler under test reaches both.
+func (s *Server) at(cfg Config) map[string]http.Handler {
+	return map[string]http.Handler{net.JoinHostPort(Address, "80"): s, cfg.Control: guard.With(cfg.Token, s.Control())}
 }
 
 // instanceOf is the instance of a node: its provider id is aws:///ZONE/ID.
@@ -108,7 +114,7 @@ func serve(ctx context.Context, at map[string]http.Handler) error {
 		if err != nil {
 			return fmt.Errorf("listen: %w", err)
 		}
-		server := &http.Server{Handler: h, ReadHeaderTimeout: 5 * time.Second, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug)}
+		server := &http.Server{Handler: h, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug)}
 		go func() {
 			if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 				failed <- fmt.Errorf("serve %s: %w", address, err)

@@ -26,6 +26,7 @@ import (
 	"sigs.k8s.io/e2e-framework/klient/decoder"
 	"sigs.k8s.io/e2e-framework/klient/k8s"
 
+	"github.com/spotdrill/spotdrill/framework/guard"
 	"github.com/spotdrill/spotdrill/framework/wait"
 	"github.com/spotdrill/spotdrill/framework/wrap"
 )
@@ -39,6 +40,8 @@ type Client struct {
 	Clientset kubernetes.Interface
 	// API is for objects of any kind.
 	API client.Client
+	// Token is what PodRequest carries, see package guard; empty for none.
+	Token string
 }
 
 // Decode reads a manifest with ${NAME} filled in.
@@ -121,8 +124,12 @@ func (c Client) EnsureNamespace(ctx context.Context, name string, labels ...stri
 // PodRequest is a request to a port of a pod through the API server's pod proxy, which every cluster
 // has.
 func (c Client) PodRequest(verb, namespace, pod, port, path string) *rest.Request {
-	return c.Clientset.CoreV1().RESTClient().Verb(verb).
+	request := c.Clientset.CoreV1().RESTClient().Verb(verb).
 		Namespace(namespace).Resource("pods").Name(pod + ":" + port).SubResource("proxy").Suffix(path)
+	if c.Token != "" {
+		request.SetHeader(guard.Header, c.Token)
+	}
+	return request
 }
 
 // RemovePods deletes the selected pods of a namespace without a grace period and

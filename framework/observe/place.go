@@ -336,7 +336,7 @@ func Keep(ctx context.Context, l net.Listener, token string, patience time.Durat
 		alone.Release() // it came, and has left
 		_, _ = fmt.Fprintln(w, "ok")
 	})
-	server := &http.Server{Handler: guard.With(token, mux), ReadHeaderTimeout: 10 * time.Second}
+	server := guard.Server(token, mux)
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(l) }()
 	defer server.Close()

@@ -29,7 +29,7 @@ const (
 // record still gets its summary. With a token, only requests that have it are served.
 func Serve(ctx context.Context, l net.Listener, token string) error {
 	s := &service{ctx: ctx}
-	server := &http.Server{Handler: guard.With(token, s.handler()), ReadHeaderTimeout: 10 * time.Second}
+	server := guard.Server(token, s.handler())
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(l) }()
 	select {

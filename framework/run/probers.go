@@ -211,7 +211,7 @@ func recorderArgs(client string, plan prober.Plan) []string {
 			services[fmt.Sprintf("--service=%s=%s", s.Target, s.Server)] = true
 		}
 	}
-	return append([]string{"conntrack", "--listen=:" + conntrack.Port, "--client=" + client}, slices.Sorted(maps.Keys(services))...)
+	return append([]string{"conntrack", "--listen=:" + conntrack.Port, "--token-file=/var/run/control/token", "--client=" + client}, slices.Sorted(maps.Keys(services))...)
 }
 
 // probePlan is the load of the i-th prober: its share of the queries to the service's

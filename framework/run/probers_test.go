@@ -98,6 +98,9 @@ func TestProbersKeepOffTheScenariosNodes(t *testing.T) {
 				t.Fatal(err)
 			}
 			terms := objs[0].(*batchv1.Job).Spec.Template.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
+			if spec := objs[0].(*batchv1.Job).Spec.Template.Spec; !slices.Contains(spec.Containers[0].Args, "--token-file=/var/run/control/token") || spec.Volumes[0].Secret.SecretName != "control-token" || spec.Containers[0].VolumeMounts[0].MountPath != "/var/run/control" {
+				t.Errorf("whoever reaches the probers can end the probe: %+v", spec)
+			}
 			if got := terms[0].MatchExpressions[0]; len(terms) != 1 || !reflect.DeepEqual(got, c.want) {
 				t.Errorf("got %+v, want %+v", got, c.want)
 			}
@@ -130,7 +133,7 @@ func TestProbersRequestTheApplication(t *testing.T) {
 					rates[s.Mode] += s.Rate
 				}
 			}
-			if got, want := recorderArgs("10.244.1.3", plan), []string{"conntrack", "--listen=:18153", "--client=10.244.1.3", "--service=10.96.0.10:53", "--service=application=10.96.12.7:80"}; !slices.Equal(got, want) {
+			if got, want := recorderArgs("10.244.1.3", plan), []string{"conntrack", "--listen=:18153", "--token-file=/var/run/control/token", "--client=10.244.1.3", "--service=10.96.0.10:53", "--service=application=10.96.12.7:80"}; !slices.Equal(got, want) {
 				t.Errorf("%s: args %q, want %q", transport, got, want)
 			}
 		}
@@ -148,7 +151,7 @@ func TestTheRecorderOfFlowsGetsItsServices(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"conntrack", "--listen=:18153", "--client=10.244.1.3", "--service=10.96.0.10:53"}
+	want := []string{"conntrack", "--listen=:18153", "--token-file=/var/run/control/token", "--client=10.244.1.3", "--service=10.96.0.10:53"}
 	if got := objs[0].(*corev1.Pod).Spec.Containers[0].Args; !reflect.DeepEqual(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}

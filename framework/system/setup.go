@@ -2,6 +2,7 @@ package system
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net"
@@ -97,6 +98,10 @@ func (s *System) reuse(ctx context.Context, opts cluster.Options, digest string)
 	}
 	s.Cluster, s.AWS = c, aws
 	s.connected()
+	if err := s.takeToken(ctx); err != nil {
+		s.Cluster, s.AWS = nil, nil
+		return becauseOf(err)
+	}
 	if err := s.startLaunches(ctx); err != nil {
 		s.Cluster, s.AWS = nil, nil
 		return becauseOf(err)
@@ -237,6 +242,9 @@ func (s *System) furnish(ctx context.Context, instances map[string]string, diges
 	if err := s.Cluster.Objects().EnsureNamespace(ctx, Namespace); err != nil {
 		return err
 	}
+	if err := s.takeToken(ctx); err != nil {
+		return err
+	}
 	if err := s.Cluster.Objects().Create(ctx, manifests, "manifests/upstream.yaml", map[string]string{"NAMESPACE": Namespace, "UPSTREAM_IP": upstreamIP, "COREDNS_IMAGE": image}); err != nil {
 		return err
 	}
@@ -325,6 +333,30 @@ func (s *System) startProxy(ctx context.Context) error {
 		return err
 	}
 	return s.Cluster.Objects().PodReady(ctx, Namespace, ProxyPod)
+}
+
+// controlToken is the Secret with the token of requests to the proxy, the probers, their recorders and
+// the metadata services. Its namespace has no role of a handler.
+const controlToken = "control-token"
+
+// takeToken reads that token, and makes one in a cluster that has none.
+func (s *System) takeToken(ctx context.Context) error {
+	secrets := s.Cluster.Clientset.CoreV1().Secrets(Namespace)
+	secret, err := secrets.Get(ctx, controlToken, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		secret, err = secrets.Create(ctx, &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Name: controlToken, Namespace: Namespace},
+			Data:       map[string][]byte{"token": []byte(rand.Text())},
+		}, metav1.CreateOptions{})
+	}
+	if err == nil && len(secret.Data["token"]) == 0 {
+		err = errors.New("it has no token")
+	}
+	if err != nil {
+		return fmt.Errorf("take the token of our pods from Secret %s/%s: %w", Namespace, controlToken, err)
+	}
+	s.Cluster.Token = string(secret.Data["token"])
+	return nil
 }
 
 // certifyProxy gives the proxy a certificate that handlers trust as the API server's.
