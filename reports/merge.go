@@ -91,7 +91,7 @@ func oneRun(shards []*Report) error {
 		there = append(there, shard.Index)
 		for what, differs := range map[string]bool{
 			"catalogue": s.Catalogue != shards[0].Catalogue,
-			"set": s.Set != shards[0].Set, "handler": s.Handler != shards[0].Handler,
+			"set":       s.Set != shards[0].Set, "handler": s.Handler != shards[0].Handler,
 			"second handler":          !reflect.DeepEqual(s.Other, shards[0].Other),
 			"tolerances of the judge": !maps.Equal(s.Tolerances, shards[0].Tolerances),
 		} {

@@ -229,7 +229,9 @@ func (c *Cluster) Connect(ctx context.Context) error {
 }
 
 // Objects has access to the cluster's objects.
-func (c *Cluster) Objects() objects.Client { return objects.Client{Clientset: c.Clientset, API: c.API, Token: c.Token} }
+func (c *Cluster) Objects() objects.Client {
+	return objects.Client{Clientset: c.Clientset, API: c.API, Token: c.Token}
+}
 
 // Delete removes the cluster's containers.
 func (c *Cluster) Delete(ctx context.Context) error {
