@@ -12,10 +12,10 @@ import (
 	"sync"
 	"text/tabwriter"
 	"time"
-	"unicode"
 
 	"golang.org/x/term"
 
+	"github.com/spotdrill/spotdrill/framework/foreign"
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/loss"
 	"github.com/spotdrill/spotdrill/framework/verdict"
@@ -56,7 +56,18 @@ func (c *Console) Write(text []byte) (int, error) {
 	return c.out.Write(text)
 }
 
-func (c *Console) printf(format string, args ...any) { _, _ = fmt.Fprintf(c, format, args...) }
+// printf prints a format of ours. Texts in it can be of others, but for those that paint made.
+func (c *Console) printf(format string, args ...any) {
+	for i, arg := range args {
+		if text, ok := arg.(string); ok {
+			args[i] = printable(text)
+		}
+	}
+	_, _ = fmt.Fprintf(c, format, args...)
+}
+
+// painted is a text with our own escape sequences.
+type painted string
 
 // Begin announces a scenario, which begins now; left is about how long it and all that follow take, 0 if
 // the scenario is not played. A log, which shows whole lines, gets one: "[3/13] name begins, 4 min left".
@@ -246,7 +257,7 @@ func (c *Console) Windows(entries []Entry) {
 	c.printf("\n")
 	table := tabwriter.NewWriter(c, 0, 0, 2, ' ', 0)
 	for _, row := range append([][]string{measuredHead}, rows...) {
-		_, _ = fmt.Fprintln(table, strings.Join(row, "\t"))
+		_, _ = fmt.Fprintln(table, foreign.Lines(strings.Join(row, "\t")))
 	}
 	_ = table.Flush()
 }
@@ -273,14 +284,14 @@ func share(s loss.Stream) string {
 
 func wholeSeconds(s Seconds) string { return fmt.Sprintf("%.0f s", time.Duration(s).Seconds()) }
 
-func (c *Console) paint(o verdict.Outcome) string {
+func (c *Console) paint(o verdict.Outcome) painted {
 	o = o.Known()
 	if !c.colour {
-		return string(o)
+		return painted(o)
 	}
 	const red, green, yellow, grey = 31, 32, 33, 90
 	colour := map[verdict.Outcome]int{verdict.Pass: green, verdict.Fail: red, verdict.Unknown: yellow, verdict.Skipped: grey}[o]
-	return fmt.Sprintf("\x1b[%dm%s\x1b[0m", colour, o)
+	return painted(fmt.Sprintf("\x1b[%dm%s\x1b[0m", colour, o))
 }
 
 // eventLine is an event as people read it: "+12.345s node.cordoned worker3".
@@ -310,16 +321,8 @@ func eventLine(e history.Event) string {
 	return printable(strings.Join(parts, " "))
 }
 
-// printable replaces control characters, which a terminal would obey and XML
-// forbids: parts of a finding were written by the handler under test.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return unicode.ReplacementChar
-	}, s)
-}
+// printable is a text of others in one line. Every writer of this package goes through it.
+func printable(s string) string { return foreign.Line(s) }
 
 func sortedKeys[K cmp.Ordered](m map[K]float64) []K { return slices.Sorted(maps.Keys(m)) }
 
@@ -327,7 +330,7 @@ func sortedKeys[K cmp.Ordered](m map[K]float64) []K { return slices.Sorted(maps.
 // was seen, which records show it and what to change. The writer keeps its own errors.
 func writeFindings(w io.Writer, e Entry, indent string) {
 	if e.Deviation != "" {
-		_, _ = fmt.Fprintf(w, "%sdocumented deviation of %s: %s\n", indent, e.Handler.Name, printable(e.Deviation))
+		_, _ = fmt.Fprintf(w, "%sdocumented deviation of %s: %s\n", indent, printable(e.Handler.Name), printable(e.Deviation))
 	}
 	for _, line := range e.HandlerPods {
 		_, _ = fmt.Fprintf(w, "%sthe handler's pods changed: %s\n", indent, line)
@@ -340,7 +343,7 @@ func writeFindings(w io.Writer, e Entry, indent string) {
 }
 
 func writeFinding(w io.Writer, e Entry, v verdict.Verdict, indent string) {
-	_, _ = fmt.Fprintf(w, "%s%s: %s\n%s  want: %s\n%s  got:  %s\n", indent, v.Check, v.Outcome.Known(), indent, v.Want, indent, printable(v.Got))
+	_, _ = fmt.Fprintf(w, "%s%s: %s\n%s  want: %s\n%s  got:  %s\n", indent, printable(v.Check), v.Outcome.Known(), indent, printable(v.Want), indent, printable(v.Got))
 	for _, seq := range v.Evidence {
 		if line := e.evidence[seq].line; line != "" {
 			_, _ = fmt.Fprintf(w, "%s  #%d %s\n", indent, seq, line)

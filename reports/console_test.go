@@ -44,7 +44,7 @@ func TestColoursAreForTerminals(t *testing.T) {
 		t.Error("coloured without a terminal")
 	}
 	for o, want := range map[verdict.Outcome]string{verdict.Pass: "\x1b[32mpass\x1b[0m", verdict.Fail: "\x1b[31mfail\x1b[0m", "": "\x1b[33munknown\x1b[0m"} {
-		if got := (&Console{colour: true}).paint(o); got != want {
+		if got := (&Console{colour: true}).paint(o); string(got) != want {
 			t.Errorf("%q is painted %q", o, got)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/spotdrill/spotdrill/framework/files"
 	"github.com/spotdrill/spotdrill/framework/wrap"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
@@ -94,7 +95,7 @@ func ScenarioFile(attemptDir, scenario string) string {
 
 // Write writes every report into the run's folder and points Latest at it.
 func (f Folder) Write(r *Report) error {
-	return errors.Join(
+	written := errors.Join(
 		writeFile(filepath.Join(f.Path, YAMLFile), r.WriteYAML),
 		writeFile(filepath.Join(f.Path, JUnitFile), r.WriteJUnit),
 		writeFile(filepath.Join(f.Path, HTMLFile), r.WriteHTML),
@@ -105,16 +106,15 @@ func (f Folder) Write(r *Report) error {
 			_, err := fmt.Fprintln(w, r.Summary)
 			return err
 		}),
-		f.link(),
 	)
+	if written != nil { // Latest stays with a run whose files are whole
+		return written
+	}
+	return f.link()
 }
 
 func writeFile(name string, write func(io.Writer) error) error {
-	file, err := os.Create(name)
-	if err != nil {
-		return fmt.Errorf("create report: %w", err)
-	}
-	return errors.Join(write(file), file.Close())
+	return wrap.Errorf(files.Replace(filepath.Dir(name), filepath.Base(name), write), "write report %s", filepath.Base(name))
 }
 
 // link replaces Latest in one step: there is no moment without it.

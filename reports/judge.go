@@ -150,6 +150,9 @@ func attemptsIn(dir string) ([]string, error) {
 	var found, seen []string
 	for _, e := range entries {
 		seen = append(seen, e.Name())
+		if !e.IsDir() {
+			continue // a symbolic link leads out of the run
+		}
 		if last := lastAttempt(filepath.Join(dir, e.Name())); last != "" {
 			found = append(found, last)
 		}
@@ -165,8 +168,9 @@ func attemptsIn(dir string) ([]string, error) {
 		dir, history.EventsFile, what, Latest, ErrNoHistory)
 }
 
+// isAttempt reports whether a folder has a history, whatever kind of file that is: reading it decides.
 func isAttempt(dir string) bool {
-	_, err := os.Stat(filepath.Join(dir, history.EventsFile))
+	_, err := os.Lstat(filepath.Join(dir, history.EventsFile))
 	return err == nil
 }
 
@@ -180,7 +184,7 @@ func lastAttempt(dir string) string {
 	for _, e := range entries {
 		number, ok := strings.CutPrefix(e.Name(), "attempt-")
 		n, err := strconv.Atoi(number)
-		if attempt := filepath.Join(dir, e.Name()); ok && err == nil && n > last && isAttempt(attempt) {
+		if attempt := filepath.Join(dir, e.Name()); ok && err == nil && n > last && e.IsDir() && isAttempt(attempt) {
 			last, name = n, attempt
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spotdrill/spotdrill/framework/foreign"
 	"github.com/spotdrill/spotdrill/framework/verdict"
 )
 
@@ -147,7 +148,7 @@ func (r *Report) details(e Entry) string {
 		b.WriteString("judge again: " + command + "\n")
 	}
 	b.WriteString("reproduce: " + r.Reproduce(e) + "\n")
-	return b.String()
+	return foreign.Lines(b.String())
 }
 
 func countsOf(c Counts, entries []Entry) junitCounts {

@@ -10,13 +10,14 @@ import (
 	"text/template"
 	"time"
 
+	"github.com/spotdrill/spotdrill/framework/foreign"
 	"github.com/spotdrill/spotdrill/framework/verdict"
 )
 
 // WriteMarkdown writes the report for the summary of a CI job: the counts, the first drill that did not
 // pass, with its findings and how to play it again, and a table of all drills.
 func (r *Report) WriteMarkdown(w io.Writer) error {
-	tmpl, err := template.New("summary.md").Funcs(template.FuncMap{"cell": inTable, "word": word}).ParseFS(pageFiles, "page/summary.md")
+	tmpl, err := template.New("summary.md").Funcs(template.FuncMap{"cell": inTable, "code": inCode, "word": word}).ParseFS(pageFiles, "page/summary.md")
 	if err != nil {
 		return fmt.Errorf("read the summary's template: %w", err)
 	}
@@ -36,7 +37,7 @@ func (r *Report) WriteMarkdown(w io.Writer) error {
 	if err := tmpl.Execute(&b, shown); err != nil {
 		return fmt.Errorf("render the summary: %w", err)
 	}
-	_, err = b.WriteTo(w)
+	_, err = io.WriteString(w, foreign.Lines(b.String()))
 	return err
 }
 
@@ -73,8 +74,11 @@ func (e Entry) Took() time.Duration { return time.Duration(e.Measured) }
 
 // inTable is a text that cannot end a cell of a table, or become markup.
 func inTable(text string) string {
-	return strings.NewReplacer("|", `\|`, "<", "&lt;", ">", "&gt;", "`", "'", "*", `\*`, "_", `\_`).Replace(printable(strings.ReplaceAll(text, "\n", " ")))
+	return strings.NewReplacer("&", "&amp;", "[", `\[`, "]", `\]`, "|", `\|`, "<", "&lt;", ">", "&gt;", "`", "'", "*", `\*`, "_", `\_`).Replace(printable(strings.ReplaceAll(text, "\n", " ")))
 }
+
+// inCode is a text between backticks, on one line.
+func inCode(text string) string { return strings.ReplaceAll(printable(text), "`", "'") }
 
 // WriteBadge writes the counts in the format of shields.io's endpoint badge:
 // https://shields.io/badges/endpoint-badge.

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spotdrill/spotdrill/framework/files"
 	"github.com/spotdrill/spotdrill/framework/verdict"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
@@ -137,7 +138,10 @@ func copyHistories(to string, dirs []string) error {
 				continue
 			}
 			// Several shards have a folder of the second repeats.
-			err := os.CopyFS(filepath.Join(to, e.Name()), os.DirFS(filepath.Join(dir, e.Name())))
+			err := os.MkdirAll(filepath.Join(to, e.Name()), 0o755)
+			if err == nil {
+				err = files.Copy(filepath.Join(to, e.Name()), filepath.Join(dir, e.Name()))
+			}
 			if errors.Is(err, fs.ErrExist) {
 				err = fmt.Errorf("two shards have %s: %w", e.Name(), err)
 			}

@@ -6,10 +6,10 @@ import (
 	"bytes"
 	"cmp"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -18,6 +18,8 @@ import (
 	"go.yaml.in/yaml/v4"
 	k8syaml "sigs.k8s.io/yaml"
 
+	"github.com/spotdrill/spotdrill/framework/files"
+	"github.com/spotdrill/spotdrill/framework/foreign"
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/strict"
 	"github.com/spotdrill/spotdrill/framework/verdict"
@@ -325,10 +327,13 @@ func (r *Report) Missing() string {
 	return fmt.Sprintf("Timelines and the records behind verdicts are missing for %d of %d drills: their histories are not in the folder of the run.", without, recorded)
 }
 
+// mostReport is the largest YAML report that is read, in bytes. One of 200 drills has 1 MiB.
+const mostReport = 8 << 20
+
 // Load reads a YAML report. An unknown field is an error that names file, line
 // and what would be allowed.
 func Load(file string) (*Report, error) {
-	data, err := os.ReadFile(file)
+	data, err := files.Read(filepath.Dir(file), filepath.Base(file), mostReport)
 	if err != nil {
 		return nil, fmt.Errorf("read report: %w", err)
 	}
@@ -339,8 +344,34 @@ func Load(file string) (*Report, error) {
 	if r.APIVersion != APIVersion || r.Kind != Kind {
 		return nil, fmt.Errorf("read report: %s: it is of %q, kind %q; this version reads %s, kind %s", file, r.APIVersion, r.Kind, APIVersion, Kind)
 	}
+	if err := r.valid(); err != nil {
+		return nil, fmt.Errorf("read report: %s: %w", file, err)
+	}
 	r.folder.Run, r.folder.started = r.Run, r.Started
 	return r, nil
+}
+
+// valid returns an error for a report that is cut short, or whose names could not be ones.
+func (r *Report) valid() error {
+	if r.Results == nil { // WriteYAML writes a list also if there is none
+		return errors.New("it has no results: the file is cut short")
+	}
+	if r.Summary.Total != len(r.Results) {
+		return fmt.Errorf("the summary counts %d drills, and there are %d results: the file is cut short, or was edited", r.Summary.Total, len(r.Results))
+	}
+	names := []string{r.Handler.Name, r.Handler.Version, r.Run}
+	for _, e := range r.Results {
+		names = append(names, e.Scenario, e.Profile)
+		if !filepath.IsLocal(e.Scenario + ".yaml") {
+			return fmt.Errorf("%q cannot be the name of a scenario", e.Scenario)
+		}
+	}
+	for _, name := range names {
+		if !foreign.Named(name) {
+			return fmt.Errorf("%q has characters that a name cannot have, or too many", name)
+		}
+	}
+	return nil
 }
 
 // WriteYAML writes the report, fields in a stable order.

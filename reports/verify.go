@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"math"
+	"os"
 	"path/filepath"
 	"reflect"
 	"regexp"
@@ -279,6 +281,10 @@ func (v *verification) histories() {
 			v.wrong("%s: history %q is not within the run's folder", e.Scenario, e.History)
 			continue
 		}
+		if err := within(dir, e.History); err != nil {
+			v.wrong("%s: history %q: %w", e.Scenario, e.History, err)
+			continue
+		}
 		again, _, err := judgeAttempt(dir, filepath.Join(dir, filepath.FromSlash(e.History)))
 		rights = sumRights(rights, again.rights)
 		switch {
@@ -296,6 +302,19 @@ func (v *verification) histories() {
 			v.verdicts(e, again)
 		}
 	}
+}
+
+// within returns an error if a path leads out of a folder, by a symbolic link.
+func within(dir, path string) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	_, err = root.Stat(filepath.FromSlash(path))
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil // which judging reports
+	}
+	return errors.Join(err, root.Close())
 }
 
 func (v *verification) losses(scenario, what string, was, again []loss.Loss) {

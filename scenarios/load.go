@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -14,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/spotdrill/spotdrill/framework/coredns"
+	"github.com/spotdrill/spotdrill/framework/files"
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/strict"
 )
@@ -132,9 +132,12 @@ func similar(name string, all []Scenario) []string {
 	return names
 }
 
+// mostScenario is the largest file with a scenario or a sweep that is read, in bytes.
+const mostScenario = 1 << 20
+
 // LoadFile reads and validates one scenario file.
 func (l Loader) LoadFile(file string) (Scenario, error) {
-	data, err := os.ReadFile(file)
+	data, err := files.ReadFile(file, mostScenario)
 	if err != nil {
 		return Scenario{}, fmt.Errorf("read scenario: %w", err)
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -14,6 +13,7 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
+	"github.com/spotdrill/spotdrill/framework/files"
 	"github.com/spotdrill/spotdrill/framework/history"
 )
 
@@ -135,7 +135,7 @@ func oldSpelling(file string, data []byte) error {
 
 // LoadRecorded reads the scenario that is kept with a recording, in whatever spelling it was played.
 func (l Loader) LoadRecorded(file string) (Scenario, error) {
-	data, err := os.ReadFile(file)
+	data, err := files.Read(filepath.Dir(file), filepath.Base(file), mostScenario)
 	if err != nil {
 		return Scenario{}, fmt.Errorf("read scenario: %w", err)
 	}

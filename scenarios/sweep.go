@@ -5,7 +5,6 @@ import (
 	"embed"
 	"errors"
 	"fmt"
-	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -15,6 +14,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/spotdrill/spotdrill/framework/coredns"
+	"github.com/spotdrill/spotdrill/framework/files"
 	"github.com/spotdrill/spotdrill/framework/strict"
 )
 
@@ -90,7 +90,7 @@ func (l Loader) BuiltInSweep(name string) (Sweep, error) {
 
 // LoadSweep reads and validates one matrix file.
 func (l Loader) LoadSweep(file string) (Sweep, error) {
-	data, err := os.ReadFile(file)
+	data, err := files.ReadFile(file, mostScenario)
 	if err != nil {
 		return Sweep{}, fmt.Errorf("read matrix: %w", err)
 	}

@@ -2,6 +2,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	_ "embed"
 	"encoding/json"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/spotdrill/spotdrill/framework/foreign"
 	"github.com/spotdrill/spotdrill/reports"
 )
 
@@ -71,7 +73,7 @@ func execute() (code int) {
 	if err == nil {
 		return 0
 	}
-	fmt.Fprintln(os.Stderr, "spotdrill:", err)
+	fmt.Fprintln(os.Stderr, "spotdrill:", foreign.Lines(err.Error()))
 	return codeOf(err)
 }
 
@@ -153,14 +155,19 @@ func group(use, short string, commands ...*cobra.Command) *cobra.Command {
 }
 
 // stderrLine writes a line for the user; standard output is for data.
-func stderrLine(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
+func stderrLine(format string, args ...any) {
+	fmt.Fprintln(os.Stderr, foreign.Lines(fmt.Sprintf(format, args...)))
+}
 
 // show prints data: as JSON, or as write writes it for people.
 func show(cmd *cobra.Command, asJSON bool, data any, write func(io.Writer) error) error {
 	if asJSON {
 		return writeJSON(cmd.OutOrStdout(), data)
 	}
-	return write(cmd.OutOrStdout())
+	var b bytes.Buffer // a table is written in pieces, and a line is judged as a whole
+	err := write(&b)
+	_, written := io.WriteString(cmd.OutOrStdout(), foreign.Lines(b.String()))
+	return errors.Join(err, written)
 }
 
 // text writes a text.

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/spotdrill/spotdrill/framework/foreign"
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/observe"
 	"github.com/spotdrill/spotdrill/framework/verdict"
@@ -194,7 +195,7 @@ func observing(ctx context.Context, o observeOptions, action observe.Action, han
 		if o.Progress != nil {
 			o.Progress("")
 		}
-		fmt.Fprintf(o.Console, format+"\n", args...)
+		fmt.Fprintln(o.Console, foreign.Lines(fmt.Sprintf(format, args...)))
 	}
 	started := time.Now()
 	image, err := chooseImage(ctx, c, o)

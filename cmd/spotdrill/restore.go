@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/spotdrill/spotdrill/framework/consent"
+	"github.com/spotdrill/spotdrill/framework/foreign"
 	"github.com/spotdrill/spotdrill/framework/wrap"
 )
 
@@ -43,12 +44,12 @@ func newRestoreCommand() *cobra.Command {
 			}
 			for _, e := range pending {
 				if list {
-					fmt.Fprintln(cmd.OutOrStdout(), e)
+					fmt.Fprintln(cmd.OutOrStdout(), foreign.Line(e.String()))
 					continue
 				}
 				done, err := access.restore(cmd.Context(), e)
 				for _, line := range done {
-					fmt.Fprintf(cmd.OutOrStdout(), "%s: %s\n", e, line)
+					fmt.Fprintf(cmd.OutOrStdout(), "%s\n", foreign.Line(fmt.Sprintf("%s: %s", e, line)))
 				}
 				errs = append(errs, wrap.Errorf(err, "%s", e))
 			}

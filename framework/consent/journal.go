@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/spotdrill/spotdrill/framework/files"
 	"github.com/spotdrill/spotdrill/framework/wrap"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
@@ -267,10 +268,7 @@ func Pending(folder string) ([]Entry, error) {
 
 // readJournal reads a journal; nil if its drill changed nothing.
 func readJournal(file string) (*Entry, error) {
-	if info, err := os.Lstat(file); err == nil && !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("read journal: %s is no regular file: %s", file, info.Mode().Type())
-	}
-	f, err := os.Open(file)
+	f, err := files.Open(filepath.Dir(file), filepath.Base(file))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil // it was put back meanwhile
 	}
@@ -282,10 +280,7 @@ func readJournal(file string) (*Entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	text, err := io.ReadAll(io.LimitReader(f, mostJournal+1))
-	if err == nil && len(text) > mostJournal {
-		err = fmt.Errorf("%s has more than %d bytes", file, mostJournal)
-	}
+	text, err := io.ReadAll(files.Limit(f, mostJournal))
 	if err != nil {
 		return nil, fmt.Errorf("read journal: %w", err)
 	}

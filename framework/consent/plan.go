@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/spotdrill/spotdrill/framework/foreign"
 	"github.com/spotdrill/spotdrill/framework/wrap"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
@@ -52,12 +53,12 @@ func (p Plan) WriteText(w io.Writer) error {
 		}
 		b.WriteString(title + "\n")
 		for _, item := range items {
-			b.WriteString("  - " + item + "\n")
+			b.WriteString("  - " + foreign.Line(item) + "\n")
 		}
 	}
 	section("What is touched", p.Touches)
 	for _, pod := range p.Moves {
-		b.WriteString("      " + pod + "\n")
+		b.WriteString("      " + foreign.Line(pod) + "\n")
 	}
 	section("What keeps it safe", p.Safe)
 	section("How it is put back", p.Restore)

@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"slices"
 	"time"
+
+	"github.com/spotdrill/spotdrill/framework/files"
 )
 
 // FlowsFile is the name of the file that holds the flows in a history's folder.
@@ -59,7 +61,7 @@ func (r *Recorder) Flows(flows []Flow) error {
 // loadFlows reads the flows of a history. One whose events do not report flows
 // has none.
 func loadFlows(dir string, events []Event) ([]Flow, error) {
-	f, err := os.Open(filepath.Join(dir, FlowsFile))
+	f, err := files.Open(dir, FlowsFile)
 	if errors.Is(err, fs.ErrNotExist) && !recordedFlows(events) {
 		return nil, nil
 	}
@@ -71,7 +73,7 @@ func loadFlows(dir string, events []Event) ([]Flow, error) {
 	if err != nil {
 		return nil, err
 	}
-	return decodeAll[Flow](json.NewDecoder(gz))
+	return decodeAll[Flow](json.NewDecoder(files.Limit(gz, mostFlows)))
 }
 
 func recordedFlows(events []Event) bool {

@@ -14,6 +14,9 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/spotdrill/spotdrill/framework/files"
+	"github.com/spotdrill/spotdrill/framework/foreign"
 )
 
 // Names of the files in a history's folder.
@@ -211,17 +214,20 @@ type History struct {
 // Complete false and Damage saying where; an unreadable one is an error.
 func Load(dir string) (History, error) {
 	var h History
-	f, err := os.Open(filepath.Join(dir, EventsFile))
+	f, err := files.Open(dir, EventsFile)
 	if err != nil {
 		return h, fmt.Errorf("open history: %w", err)
 	}
 	defer f.Close()
-	dec := json.NewDecoder(f)
+	dec := json.NewDecoder(files.Limit(f, mostEvents))
 	if err := dec.Decode(&h.Meta); err != nil {
 		return h, fmt.Errorf("read %s: first line: %w", f.Name(), err)
 	}
 	if h.Meta.Format != FormatV1 {
 		return h, fmt.Errorf("read %s: format %q, this version reads %q", f.Name(), h.Meta.Format, FormatV1)
+	}
+	if err := h.Meta.valid(); err != nil {
+		return h, fmt.Errorf("read %s: first line: %w", f.Name(), err)
 	}
 	h.Events, err = decodeAll[Event](dec)
 	if err != nil {
@@ -251,7 +257,7 @@ func Load(dir string) (History, error) {
 // loadQueries reads the queries of a history, and puts those of one stream together, in order of
 // their intended times: then they need not be copied, see QueriesWithin.
 func loadQueries(dir string) (queries []Query, err error) {
-	f, err := os.Open(filepath.Join(dir, QueriesFile))
+	f, err := files.Open(dir, QueriesFile)
 	if err != nil {
 		return nil, err
 	}
@@ -260,8 +266,8 @@ func loadQueries(dir string) (queries []Query, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if info, err := f.Stat(); err == nil {
-		queries = make([]Query, 0, info.Size()/formerSize)
+	if info, err := f.Stat(); err == nil { // of a sparse file, the size shows nothing
+		queries = make([]Query, 0, min(info.Size()/formerSize, roomAtFirst))
 	}
 	defer func() {
 		slices.SortFunc(queries, func(a, b Query) int {
@@ -277,8 +283,38 @@ func loadQueries(dir string) (queries []Query, err error) {
 		if err != nil {
 			return queries, err
 		}
+		if len(queries) == MostQueries {
+			return queries, fmt.Errorf("%w: more than %d queries", files.ErrTooLarge, MostQueries)
+		}
 		queries = append(queries, q)
 	}
+}
+
+// What is read of a history: with more it is damaged, and so unknown.
+const (
+	// MostQueries is how many queries are read. They take some 300 bytes each while they are judged.
+	MostQueries = 20_000_000
+	// roomAtFirst is for how many of them there is room at first.
+	roomAtFirst = 1 << 20
+	mostEvents  = 512 << 20 // bytes of EventsFile; a drill of five minutes has about 1 MiB
+	mostFlows   = 512 << 20 // bytes of FlowsFile, not compressed; a drill of five minutes has about 30 MiB
+)
+
+// valid returns an error for a first line whose names could not be ones: they become paths, and are shown.
+func (m Meta) valid() error {
+	if m.Scenario != "" && (m.Scenario != filepath.Base(m.Scenario) || !filepath.IsLocal(m.Scenario)) {
+		return fmt.Errorf("%q cannot be the name of a scenario", m.Scenario)
+	}
+	names := []string{m.Scenario, m.Set, m.Handler.Name, m.Handler.Version}
+	if m.Other != nil {
+		names = append(names, m.Other.Name, m.Other.Version)
+	}
+	for _, name := range names {
+		if !foreign.Named(name) {
+			return fmt.Errorf("%q has characters that a name cannot have, or too many", name)
+		}
+	}
+	return nil
 }
 
 func decodeAll[T any](dec *json.Decoder) ([]T, error) {

@@ -124,8 +124,8 @@ func (o Options) Check() error {
 	if o.Settle != 0 && o.Settle < time.Second || o.SettleLimit < max(o.Settle, time.Second) || o.SettleLimit > MaxSettleLimit {
 		bad("--settle is %v and --settle-limit is %v: want at least 1s, and a limit from --settle to %v", o.Settle, o.SettleLimit, MaxSettleLimit)
 	}
-	if o.MaxQueries <= 0 {
-		bad("--max-queries is %d: want more than 0", o.MaxQueries)
+	if o.MaxQueries <= 0 || o.MaxQueries > history.MostQueries {
+		bad("--max-queries is %d: want 1 to %d", o.MaxQueries, history.MostQueries)
 	}
 	if o.MaxShare <= 0 {
 		bad("--max-share is %v: want more than 0", o.MaxShare)

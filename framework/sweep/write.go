@@ -12,6 +12,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/spotdrill/spotdrill/framework/coredns"
+	"github.com/spotdrill/spotdrill/framework/foreign"
 	"github.com/spotdrill/spotdrill/framework/wrap"
 )
 
@@ -133,7 +134,7 @@ func (t Table) writeCSV(w io.Writer) error {
 	for _, r := range t.Cells {
 		line := []string{
 			number(r.Lameduck.D().Seconds()), number(r.Readiness.Period.D().Seconds()), strconv.Itoa(r.Readiness.FailureThreshold), number(r.GracePeriod.D().Seconds()),
-			strconv.Itoa(r.Replicas), string(r.Placement), string(r.State), r.Why, strconv.Itoa(r.Judged), strconv.Itoa(r.Lossy), number(r.DrillBound),
+			strconv.Itoa(r.Replicas), string(r.Placement), string(r.State), foreign.Cell(r.Why), strconv.Itoa(r.Judged), strconv.Itoa(r.Lossy), number(r.DrillBound),
 		}
 		for _, f := range []Figures{r.Counted, r.Fresh, r.Fixed} {
 			line = append(line, strconv.Itoa(f.Asked), strconv.Itoa(f.Lost), strconv.Itoa(f.Conntrack), number(f.LostMedian), number(f.LostWorst), number(f.WindowMedian), number(f.WindowMax), number(f.Bound))

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/spotdrill/spotdrill/framework/foreign"
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/prober"
 )
@@ -92,7 +93,7 @@ func csvRows(w io.Writer) func(history.Query) error {
 	err := out.Write([]string{"target", "mode", "port", "intended_ns", "sent_ns", "done_ns", "outcome", "node"})
 	return func(q history.Query) error {
 		err = errors.Join(err, out.Write([]string{
-			q.Target, string(q.Mode), strconv.Itoa(q.Port), number(q.Intended), number(q.Sent), number(q.Done), string(q.Outcome), q.Node,
+			foreign.Cell(q.Target), foreign.Cell(string(q.Mode)), strconv.Itoa(q.Port), number(q.Intended), number(q.Sent), number(q.Done), foreign.Cell(string(q.Outcome)), foreign.Cell(q.Node),
 		}))
 		out.Flush()
 		return errors.Join(err, out.Error())
