@@ -129,7 +129,7 @@ func TestNoWriterPassesOnWhatIsObeyed(t *testing.T) {
 		"console": func(w io.Writer) error {
 			c := NewConsole(w, len(r.Results))
 			for _, e := range r.Results {
-				c.Begin(e.Scenario)
+				c.Begin(e.Scenario, 0)
 				c.Note(evil)
 				c.End(e)
 				c.Verdicts(e)

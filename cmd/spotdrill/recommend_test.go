@@ -41,9 +41,9 @@ current-context: here
 	return file
 }
 
-// foreign answers as the API server of a cluster that is not spotdrill's own, and
+// foreignCluster answers as the API server of a cluster that is not spotdrill's own, and
 // fails the test if a request would change anything.
-func foreign(t *testing.T, lameduck string) string {
+func foreignCluster(t *testing.T, lameduck string) string {
 	t.Helper()
 	named := func(name string) metav1.ObjectMeta {
 		return metav1.ObjectMeta{Name: name, Namespace: "kube-system", Labels: map[string]string{"k8s-app": "kube-dns"}}
@@ -87,7 +87,7 @@ func foreign(t *testing.T, lameduck string) string {
 
 func TestRecommend(t *testing.T) {
 	nobody := kubeconfig(t, "https://127.0.0.1:1")
-	sound, short := foreign(t, "5s"), foreign(t, "1s")
+	sound, short := foreignCluster(t, "5s"), foreignCluster(t, "1s")
 	impossible := filepath.Join(t.TempDir(), "impossible.yaml")
 	if err := os.WriteFile(impossible, []byte(`apiVersion: spotdrill.dev/v1alpha1
 kind: Sweep
