@@ -153,7 +153,7 @@ func observations(f *foreign) {
 		f.kubectl(ctx, "expose", "deployment", "web", "--port=80", "--target-port=8080")
 		f.kubectl(ctx, "rollout", "status", "deployment/web", "--timeout=60s")
 		address := f.kubectl(ctx, "get", "service", "web", "-o", "jsonpath={.spec.clusterIP}")
-		f.grant(ctx, "observe", "--print-rbac", "--application", address+":80/")
+		f.grant(ctx, "observe", "--print-rbac", "--subject", "user:spotdrill", "--application", address+":80/")
 		c := f.play(ctx, f.observing("--application", address+":80/", "--max-lost", "0", "--for", "10s")...)
 		Expect(c).To(gexec.Exit(0))
 		Expect(c.printed()).To(ContainSubstring("application lost (all): pass"))
