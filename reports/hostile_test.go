@@ -111,7 +111,7 @@ func TestFilesThatGrowWhileTheyAreRead(t *testing.T) {
 	t.Logf("%d queries after %s: %s", len(h.Queries), time.Since(began), h.Damage)
 }
 
-// What a handler, a cluster or a scenario says is shown, and never obeyed.
+// What a handler, a cluster or a scenario writes is shown, and never obeyed.
 func TestNoWriterPassesOnWhatIsObeyed(t *testing.T) {
 	t.Parallel()
 	const evil = "::error::owned\x1b]0;owned\x07 ]]> | <img src=x onerror=alert(1)> [x](javascript:alert(1)) `id`\r\n::add-mask::x\u202e"

@@ -1,5 +1,5 @@
 // Package foreign makes text of others harmless to show: what a handler, a cluster, a report or a file
-// of somebody else says reaches terminals, logs of CI jobs and spreadsheets, which would obey it.
+// of somebody else writes reaches terminals, logs of CI jobs and spreadsheets, which would obey it.
 // Everything that writes for people or programs goes through it.
 package foreign
 
