@@ -107,7 +107,7 @@ func fixes(k verdict.Kind) string {
 	text := sentence(k.Fix)
 	for _, id := range k.IDs() {
 		if own := k.Fixes[id]; own != "" {
-			text += fmt.Sprintf(" `%s`: %s.", id, own)
+			text += " `" + string(id) + "`: " + own + "."
 		}
 	}
 	return text

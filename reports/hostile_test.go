@@ -162,8 +162,8 @@ func TestNoWriterPassesOnWhatIsObeyed(t *testing.T) {
 			t.Errorf("%s has a link of others", name)
 		}
 		if name == JUnitFile {
-			var any struct{ XMLName xml.Name }
-			if err := xml.Unmarshal(out.Bytes(), &any); err != nil {
+			var root struct{ XMLName xml.Name }
+			if err := xml.Unmarshal(out.Bytes(), &root); err != nil {
 				t.Errorf("%s: %v", name, err)
 			}
 		}

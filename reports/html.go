@@ -381,7 +381,8 @@ func checkIDs(e Entry) []string {
 	for i, v := range e.Verdicts {
 		words := strings.FieldsFunc(strings.ToLower(v.Check), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
 		ids[i] = anchor(e) + "/" + strings.Join(words, "-")
-		if times[ids[i]]++; times[ids[i]] > 1 {
+		times[ids[i]]++
+		if times[ids[i]] > 1 {
 			ids[i] += fmt.Sprintf("-%d", times[ids[i]])
 		}
 	}

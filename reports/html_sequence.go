@@ -79,7 +79,7 @@ func (r sequenceRow) First() int { return min(r.A, r.B) }
 func (r sequenceRow) Width() int { return max(r.A, r.B) - r.First() }
 
 // Right reports whether the text stands at the right end: there is more room to its left.
-func (p *sequencePart) Right(r sequenceRow) bool { return r.A+r.B > len(p.Parts)-1 }
+func (p *sequencePart) Right(r sequenceRow) bool { return r.A+r.B >= len(p.Parts) }
 
 // After the arrow's right end are so many columns.
 func (p *sequencePart) Rest(r sequenceRow) int { return len(p.Parts) - 1 - max(r.A, r.B) }

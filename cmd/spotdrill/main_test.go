@@ -36,7 +36,7 @@ func TestWrongUsageIs64AndPrintsNoData(t *testing.T) {
 		`unknown flag: --sett`:                                             {"run", "--sett", "fast"},
 		`accepts 1 arg(s), received 0; it is used as: spotdrill judge DIR`: {"judge"},
 		`accepts 1 arg(s), received 2; it is used as: spotdrill explain`:   {"explain", "a", "b"},
-		`unknown flag: --hanlder; did you mean "--handler"?`:               {"run", "--hanlder", "nth"},
+		`unknown flag: --handlr; did you mean "--handler"?`:                {"run", "--handlr", "nth"},
 		`unknown flag: --instnace; did you mean "--instance"?`:             {"send", "state-change", "--instnace", "i-1"},
 		`--repeat is "five": want a whole number`:                          {"run", "--repeat", "five"},
 		`--for is "60": want a time with its unit`:                         {"probe", "--for", "60"},

@@ -221,7 +221,8 @@ func (r *templateReader) queue(q cfn.Resource) (Queue, error) {
 			out.Policy = &policy
 		}
 	}
-	return out, errors.Join(append(errs, r.key(q, &out))...)
+	errs = append(errs, r.key(q, &out))
+	return out, errors.Join(errs...)
 }
 
 // key reads the key that a queue is encrypted with, and its policy, if the template has it.

@@ -26,7 +26,7 @@ const (
 var (
 	errTooDeep = errors.New("it is nested too deeply")
 	reserved   = regexp.MustCompile(`[\x{e000}\x{e001}]|(?i:\\u\{?0*e00[01])`)
-	number     = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$`)
+	number     = regexp.MustCompile(`^-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?$`)
 )
 
 // Decode reads JSON or YAML into maps, lists, strings, booleans, json.Numbers and nil. The short forms of
@@ -89,7 +89,8 @@ func decodeJSON(text []byte) (any, error) {
 
 // value is what a node of YAML means.
 func value(node *yaml.Node, depth int, left *int) (any, error) {
-	if *left--; *left < 0 || depth > mostDepth {
+	*left--
+	if *left < 0 || depth > mostDepth {
 		return nil, errTooDeep
 	}
 	if node.Kind == yaml.AliasNode {

@@ -22,7 +22,8 @@ type noValue struct{}
 
 // value evaluates the functions in a value. What is not decided becomes a symbol.
 func (e *evaluation) value(v any, depth int) any {
-	if e.steps++; depth > mostDepth || e.steps > mostSteps {
+	e.steps++
+	if depth > mostDepth || e.steps > mostSteps {
 		return Symbol("a value that refers to itself")
 	}
 	switch v := v.(type) {
@@ -265,7 +266,8 @@ func (e *evaluation) condition(name string, depth int) Truth {
 }
 
 func (e *evaluation) truth(v any, depth int) Truth {
-	if e.steps++; depth > mostDepth || e.steps > mostSteps {
+	e.steps++
+	if depth > mostDepth || e.steps > mostSteps {
 		return Maybe
 	}
 	m, _ := v.(map[string]any)
@@ -297,11 +299,11 @@ func (e *evaluation) truth(v any, depth int) Truth {
 			}
 			return all
 		case "Fn::Or":
-			any := No
+			one := No
 			for _, of := range list {
-				any = max(any, e.truth(of, depth+1))
+				one = max(one, e.truth(of, depth+1))
 			}
-			return any
+			return one
 		}
 	}
 	return Maybe

@@ -92,7 +92,7 @@ func TestParametersAndConditions(t *testing.T) {
 	if got := Printable(template.Attribute("Queue", "Arn")); got != "arn:aws:sqs:<region>:111122223333:shop" {
 		t.Errorf("the ARN is %s", got)
 	}
-	if err := parse().Set(map[string]string{"Enviroment": "prod"}); err == nil || !strings.Contains(err.Error(), "no parameter Enviroment; its parameters: Environment, Image, Name, Zones") {
+	if err := parse().Set(map[string]string{"Environmen": "prod"}); err == nil || !strings.Contains(err.Error(), "no parameter Environmen; its parameters: Environment, Image, Name, Zones") {
 		t.Errorf("a name that it does not have: %v", err)
 	}
 	limited, err := Parse([]byte("Parameters: {E: {Type: String, AllowedValues: [a, b]}}\nResources: {R: {Type: T}}"))

@@ -1,7 +1,6 @@
 package consent
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -158,7 +157,7 @@ func cordonedBy(n *corev1.Node) []metav1.ManagedFieldsEntry {
 		var fields struct {
 			Spec map[string]json.RawMessage `json:"f:spec"`
 		}
-		_ = json.NewDecoder(bytes.NewReader(f.FieldsV1.Raw)).Decode(&fields)
+		_ = json.NewDecoder(f.FieldsV1.GetRawReader()).Decode(&fields)
 		_, has := fields.Spec["f:unschedulable"]
 		return !has
 	})

@@ -42,7 +42,7 @@ func ParseIdentity(data []byte) (Policy, error) {
 func (s statement) checkIdentity() error {
 	var errs []error
 	if s.effect != allow && s.effect != deny {
-		errs = append(errs, fmt.Errorf("Effect %q is neither Allow nor Deny", s.effect))
+		errs = append(errs, fmt.Errorf("the Effect %q is neither Allow nor Deny", s.effect))
 	}
 	if s.principal != nil || s.notPrincipal != nil {
 		errs = append(errs, errors.New("the policy of a user or role has no Principal: this one is a resource's"))

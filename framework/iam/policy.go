@@ -121,7 +121,7 @@ func readStatement(of any, number int, strictly bool) (statement, error) {
 	s.effect, _ = cloudformation.Text(elements["Effect"])
 	if condition := elements["Condition"]; condition != nil {
 		if s.condition, ok = condition.(map[string]any); !ok {
-			errs = append(errs, errors.New("Condition is not a mapping of operators"))
+			errs = append(errs, errors.New("the Condition is not a mapping of operators"))
 		}
 	}
 	for name, into := range map[string]*words{"Action": &s.action, "NotAction": &s.notAction, "Resource": &s.resource, "NotResource": &s.notResource} {

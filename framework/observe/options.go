@@ -36,10 +36,10 @@ const (
 	applicationRate = 10
 	// maxDirect bounds how many CoreDNS pods a prober queries directly.
 	maxDirect = 8
-	// DefaultSettleLimit is enough for a rollout of CoreDNS and for a drain; MaxSettleLimit is within
-	// what the probers go on for after MaxFor.
+	// DefaultSettleLimit is enough for a rollout of CoreDNS and for a drain.
 	DefaultSettleLimit = 5 * time.Minute
-	MaxSettleLimit     = 20 * time.Minute
+	// MaxSettleLimit is within what the probers go on for after MaxFor.
+	MaxSettleLimit = 20 * time.Minute
 	// echoRate is the rate of a prober's queries to itself. With that of a drill, they would
 	// be two thirds of the record.
 	echoRate = 25

@@ -39,7 +39,7 @@ func (p Pool) runs(pod corev1.PodSpec) answer {
 	if pod.Affinity == nil || pod.Affinity.NodeAffinity == nil || pod.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
 		return selected
 	}
-	any := no
+	one := no
 	for _, term := range pod.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {
 		all := yes
 		for _, r := range term.MatchExpressions {
@@ -48,9 +48,9 @@ func (p Pool) runs(pod corev1.PodSpec) answer {
 		if len(term.MatchFields) > 0 { // the names of nodes
 			all = min(all, notKnown)
 		}
-		any = max(any, all)
+		one = max(one, all)
 	}
-	return min(selected, any)
+	return min(selected, one)
 }
 
 // has reports whether nodes of the pool fulfil a requirement.

@@ -143,8 +143,7 @@ func (h TerminationHandler) drains(k Karpenter) (is answer, why string) {
 	}
 	is = no
 	for _, p := range k.Pools {
-		switch on := p.runs(*h.Pod); {
-		case on > is:
+		if on := p.runs(*h.Pod); on > is {
 			is, why = on, "it runs on nodes of NodePool "+p.Name
 		}
 	}

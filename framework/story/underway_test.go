@@ -11,22 +11,21 @@ import (
 // An observation begins at 5 s, its command ends at 6 s, and its record at 60 s.
 func TestWhatIsStillUnderWay(t *testing.T) {
 	const rollout = "Deployment/kube-system/coredns"
-	owned := func(owner string) history.Detail { return history.Owner(owner) }
 	old := func(name string) []history.Event { // a CoreDNS pod that was there, on w-1
 		return []history.Event{
-			at(1, history.NewPodPresent("kube-system/"+name, name, "", "Running", owned("ReplicaSet/coredns-7c6"), history.Node("w-1"), history.IP("10.0.0.1"))),
-			at(1, history.NewPodReady("kube-system/"+name, name, owned("ReplicaSet/coredns-7c6"))),
+			at(1, history.NewPodPresent("kube-system/"+name, name, "", "Running", history.Owner("ReplicaSet/coredns-7c6"), history.Node("w-1"), history.IP("10.0.0.1"))),
+			at(1, history.NewPodReady("kube-system/"+name, name, history.Owner("ReplicaSet/coredns-7c6"))),
 			at(1, history.NewEndpointReady("", "kube-system/"+name, "10.0.0.1")),
 		}
 	}
 	created := func(seconds float64, name, owner string) history.Event {
-		return at(seconds, history.NewPodCreated("kube-system/"+name, name, "", owned(owner)))
+		return at(seconds, history.NewPodCreated("kube-system/"+name, name, "", history.Owner(owner)))
 	}
-	terminating := at(10, history.NewPodTerminating("kube-system/a", "a", owned("ReplicaSet/coredns-7c6")))
+	terminating := at(10, history.NewPodTerminating("kube-system/a", "a", history.Owner("ReplicaSet/coredns-7c6")))
 	lameduck := at(10.1, history.NewEndpointTerminating("", "kube-system/a", "10.0.0.1", true))
 	gone := []history.Event{at(20, history.NewPodDeleted("kube-system/a", "a")), at(20.1, history.NewEndpointGone("", "kube-system/a", "10.0.0.1"))}
 	cordoned := at(10, history.NewNodeCordoned("w-1"))
-	work := at(1, history.NewPodPresent("default/web", "web", "", "Running", owned("ReplicaSet/web-5f"), history.Node("w-1")))
+	work := at(1, history.NewPodPresent("default/web", "web", "", "Running", history.Owner("ReplicaSet/web-5f"), history.Node("w-1")))
 	for name, c := range map[string]struct {
 		events []history.Event
 		want   string  // what is named, by comma; empty if all is over

@@ -29,7 +29,7 @@ func sequenceOf(events ...history.Event) []string {
 	return out
 }
 
-func receive(at float64, messages float64) history.Event {
+func receive(at, messages float64) history.Event {
 	return history.NewSQSCall("q", "ReceiveMessage", "", history.At(sec(at)), history.Status(200), history.With(history.Numbers{history.Messages: messages}))
 }
 

@@ -31,13 +31,13 @@ import (
 const again = time.Second
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
 	cluster, err := inCluster()
 	if err != nil {
 		slog.Error("read the pod's account", "error", err)
 		os.Exit(1)
 	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
 	queue := queue{
 		url: os.Getenv("QUEUE_URL"), endpoint: os.Getenv("AWS_ENDPOINT_URL"), region: os.Getenv("AWS_REGION"),
 		key: os.Getenv("AWS_ACCESS_KEY_ID"), secret: os.Getenv("AWS_SECRET_ACCESS_KEY"),
@@ -144,7 +144,7 @@ func (h *handler) drain(ctx context.Context, instance string) (err error) {
 				continue
 			}
 			// 429 is a PodDisruptionBudget that lets no pod go yet.
-			if err := h.cluster.evict(ctx, p); ignoreGone(err) != nil {
+			if err := ignoreGone(h.cluster.evict(ctx, p)); err != nil {
 				slog.Info("evict", "pod", p.Metadata.Name, "error", err)
 			}
 		}
