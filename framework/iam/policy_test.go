@@ -104,7 +104,7 @@ func TestParseIdentityRefuses(t *testing.T) {
 		"{}":                 "no Statement",
 		`{"Statements": []}`: "IAM has no element Statements here",
 		`{"Statement": []}`:  "no Statement",
-		`{"Statement": [{"Effect": "allow", "Action": "*", "Resource": "*"}]}`:                                          `statement 1: Effect "allow"`,
+		`{"Statement": [{"Effect": "allow", "Action": "*", "Resource": "*"}]}`:                                          `statement 1: the Effect "allow"`,
 		`{"Statement": [{"Effect": "Allow", "Resource": "*"}]}`:                                                         "exactly one of: Action, NotAction",
 		`{"Statement": [{"Effect": "Allow", "Action": "*", "NotAction": "a", "Resource": "*"}]}`:                        "exactly one of: Action, NotAction",
 		`{"Statement": [{"Effect": "Allow", "Action": "*"}]}`:                                                           "exactly one of: Resource, NotResource",
