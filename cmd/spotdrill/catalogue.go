@@ -108,13 +108,12 @@ func newExplainCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			choose := func() ([]scenarios.Scenario, error) { return verdict.Scenarios().Select(scenarios.Fast, args) }
 			if scenarios.IsLive(args[0]) {
-				choose = verdict.Scenarios().Live
+				choose = func() ([]scenarios.Scenario, error) { return chooseLive(args, nil) }
 			}
 			chosen, err := choose()
 			if err != nil {
 				return exitError{exitUsage, err}
 			}
-			chosen = slices.DeleteFunc(chosen, func(s scenarios.Scenario) bool { return scenarios.IsLive(args[0]) && s.Name != args[0] })
 			e, err := explain(chosen[0], args[0])
 			if err != nil {
 				return err

@@ -57,6 +57,7 @@ func TestWrongUsageIs64AndPrintsNoData(t *testing.T) {
 		`--proxy-mode is "eBPF"; allowed: iptables`:                        {"up", "--proxy-mode", "eBPF"},
 		`--repeat is 0: want at least 1`:                                   {"run", "--repeat", "0"},
 		`there is no earlier run in none`:                                  {"run", "--rerun-failed", "--out", "none"},
+		`"observation" is no drill of your own cluster`:                    {"explain", "observation"},
 		`unknown scenario "none"`:                                          {"explain", "none"},
 		`"spot" is none of spot-interruption`:                              {"send", "spot"},
 		`--instance is missing`:                                            {"send", "state-change"},

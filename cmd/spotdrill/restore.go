@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -96,10 +95,7 @@ func (a clusterAccess) marked(ctx context.Context, pending []consent.Entry) ([]c
 	if err != nil {
 		return nil, err
 	}
-	marked, err := consent.Marked(ctx, client, at)
-	return slices.DeleteFunc(marked, func(m consent.Entry) bool {
-		return slices.ContainsFunc(pending, func(e consent.Entry) bool { return e.ID == m.ID })
-	}), err
+	return consent.Marked(ctx, client, at, pending...)
 }
 
 // restore puts back the change of one drill: in the cluster of the flags or, without them, in that of

@@ -36,9 +36,9 @@ func flagError(cmd *cobra.Command, err error) error {
 	switch {
 	case errors.As(err, &unknown):
 		var names []string
-		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
-		if like := nearest(unknown.GetSpecifiedName(), names); like != "" {
-			return usage("%w%s see %s --help", err, strings.Replace(like, `mean "`, `mean "--`, 1), cmd.CommandPath())
+		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, "--"+f.Name) })
+		if like := nearest("--"+unknown.GetSpecifiedName(), names); like != "" {
+			return usage("%w%s see %s --help", err, like, cmd.CommandPath())
 		}
 	case errors.As(err, &invalid):
 		flag := invalid.GetFlag()

@@ -60,7 +60,7 @@ func (v version) WriteText(w io.Writer) error {
 
 func thisVersion() version {
 	v := version{
-		Version: "(devel)", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
+		Version: moduleVersion(), Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
 		NodeImage: kind.PublicNodeImage(), LocalStack: kind.PublicLocalStackImage(),
 	}
 	if self, err := os.Executable(); err == nil {
@@ -70,7 +70,6 @@ func thisVersion() version {
 	if !ok {
 		return v
 	}
-	v.Version = info.Main.Version
 	for _, s := range info.Settings {
 		switch s.Key {
 		case "vcs.revision":

@@ -27,28 +27,28 @@ const (
 // Deliveries shows when an event was delivered to every target of the rules, or could not be.
 // PutEvents answers before that.
 type Deliveries struct {
-	aws   *AWS
-	queue string // URL
-	seen  map[string]bool
+	aws  *AWS // its queue is the one that gets every event
+	seen map[string]bool
 }
 
 // WatchDeliveries adds a rule for every event, with a queue of its own. LocalStack evaluates the
 // rules one after the other, in the order in which they were made: what this queue gets was
 // tried at the targets of all rules that were there before. AWS promises no such order.
 func (a *AWS) WatchDeliveries(ctx context.Context) (*Deliveries, error) {
-	created, err := a.queues.CreateQueue(ctx, &sqs.CreateQueueInput{QueueName: aws.String(deliveries)})
+	d := &Deliveries{aws: a.Another(), seen: map[string]bool{}}
+	created, err := d.aws.queues.CreateQueue(ctx, &sqs.CreateQueueInput{QueueName: aws.String(deliveries)})
 	if err != nil {
 		return nil, fmt.Errorf("watch deliveries: create queue %s: %w", deliveries, err)
 	}
-	d := &Deliveries{aws: a, queue: aws.ToString(created.QueueUrl), seen: map[string]bool{}}
+	d.aws.queueURL = aws.ToString(created.QueueUrl)
 	const arn = sqstypes.QueueAttributeNameQueueArn
-	attributes, err := a.queues.GetQueueAttributes(ctx, &sqs.GetQueueAttributesInput{QueueUrl: &d.queue, AttributeNames: []sqstypes.QueueAttributeName{arn}})
+	attributes, err := d.aws.attributes(ctx, arn)
 	if err == nil {
-		_, err = a.events.PutRule(ctx, &eventbridge.PutRuleInput{Name: aws.String(deliveries), EventPattern: aws.String(`{"source": [{"prefix": ""}]}`)})
+		_, err = d.aws.events.PutRule(ctx, &eventbridge.PutRuleInput{Name: aws.String(deliveries), EventPattern: aws.String(`{"source": [{"prefix": ""}]}`)})
 	}
 	if err == nil {
-		_, err = a.events.PutTargets(ctx, &eventbridge.PutTargetsInput{Rule: aws.String(deliveries), Targets: []eventstypes.Target{
-			{Id: aws.String(deliveries), Arn: aws.String(attributes.Attributes[string(arn)])},
+		_, err = d.aws.events.PutTargets(ctx, &eventbridge.PutTargetsInput{Rule: aws.String(deliveries), Targets: []eventstypes.Target{
+			{Id: aws.String(deliveries), Arn: aws.String(attributes[string(arn)])},
 		}})
 	}
 	if err != nil {
@@ -60,13 +60,13 @@ func (a *AWS) WatchDeliveries(ctx context.Context) (*Deliveries, error) {
 // WaitTried waits until all rules were evaluated for the event with that id, up to 20 s.
 func (d *Deliveries) WaitTried(ctx context.Context, id string) error {
 	return wait.Until(ctx, attemptTimeout, "the delivery of event "+id, func(ctx context.Context) string {
-		out, err := d.aws.queues.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{QueueUrl: &d.queue, MaxNumberOfMessages: 10, WaitTimeSeconds: 1})
+		bodies, err := d.aws.Take(ctx, time.Second)
 		if err != nil {
 			return err.Error()
 		}
-		for _, message := range out.Messages {
+		for _, body := range bodies {
 			var event Envelope
-			if err := json.Unmarshal([]byte(aws.ToString(message.Body)), &event); err != nil {
+			if err := json.Unmarshal([]byte(body), &event); err != nil {
 				return "a message that is no event: " + err.Error()
 			}
 			d.seen[event.ID] = true
@@ -86,6 +86,6 @@ func (d *Deliveries) Close(ctx context.Context) error {
 		targets = nil
 	}
 	_, rule := d.aws.events.DeleteRule(ctx, &eventbridge.DeleteRuleInput{Name: aws.String(deliveries)})
-	_, queue := d.aws.queues.DeleteQueue(ctx, &sqs.DeleteQueueInput{QueueUrl: &d.queue})
+	_, queue := d.aws.queues.DeleteQueue(ctx, &sqs.DeleteQueueInput{QueueUrl: &d.aws.queueURL})
 	return wrap.Errorf(errors.Join(targets, rule, queue), "stop watching deliveries")
 }

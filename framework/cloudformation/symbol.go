@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// A symbol stands in a text for what only AWS decides. The runes around its name are for private use, so
+// A symbol replaces a value in a text that only AWS decides. The runes around its name are for private use, so
 // that no text of a template contains them.
 const (
 	begin = "\ue000"

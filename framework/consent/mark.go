@@ -64,9 +64,9 @@ func markOf(n *corev1.Node) (*Entry, error) {
 }
 
 // Marked returns the drills that have changed a node of the cluster and did not put it back, by the
-// annotations there. It finds those of other machines, and those whose journal is lost. An annotation
-// that cannot be read is an error; the others are returned all the same.
-func Marked(ctx context.Context, client kubernetes.Interface, c Cluster) ([]Entry, error) {
+// annotations there, without those that are known. It finds those of other machines, and those whose
+// journal is lost. An annotation that cannot be read is an error; the others are returned all the same.
+func Marked(ctx context.Context, client kubernetes.Interface, c Cluster, known ...Entry) ([]Entry, error) {
 	list, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("look for drills that were not put back: list nodes: %w", err)
@@ -77,7 +77,7 @@ func Marked(ctx context.Context, client kubernetes.Interface, c Cluster) ([]Entr
 		e, err := markOf(&n)
 		if err != nil {
 			errs = append(errs, err)
-		} else if e != nil {
+		} else if e != nil && !slices.ContainsFunc(known, func(k Entry) bool { return k.ID == e.ID }) {
 			e.Cluster = c
 			out = append(out, *e)
 		}
@@ -93,14 +93,9 @@ func NotPutBack(ctx context.Context, client kubernetes.Interface, folder string,
 		return err
 	}
 	left := slices.DeleteFunc(pending, func(e Entry) bool { return e.Cluster.UID != c.UID })
-	marked, err := Marked(ctx, client, c)
-	for _, m := range marked {
-		if !slices.ContainsFunc(left, func(e Entry) bool { return e.ID == m.ID }) {
-			left = append(left, m)
-		}
-	}
+	marked, err := Marked(ctx, client, c, left...)
 	errs := []error{err}
-	for _, e := range left {
+	for _, e := range append(left, marked...) {
 		errs = append(errs, fmt.Errorf("a drill was not put back: %s; spotdrill restore does it, or shows that it still runs", e))
 	}
 	return errors.Join(errs...)

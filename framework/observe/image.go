@@ -6,21 +6,18 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // Machines are the ids of the nodes' machines, as /etc/machine-id has them, by the names of the nodes
 // that a pod of an observation can be on.
 func (c *Cluster) Machines(ctx context.Context) (map[string]string, error) {
-	list, err := c.Clientset.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	nodes, err := c.nodes(ctx, "")
 	if err != nil {
-		return nil, fmt.Errorf("list the nodes: %w", err)
+		return nil, err
 	}
 	out := map[string]string{}
-	for _, n := range list.Items {
-		if os, known := n.Labels[corev1.LabelOSStable]; ready(n) && (!known || os == "linux") {
-			out[n.Name] = n.Status.NodeInfo.MachineID
-		}
+	for _, n := range nodes {
+		out[n.Name] = n.Status.NodeInfo.MachineID
 	}
 	return out, nil
 }

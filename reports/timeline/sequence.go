@@ -40,7 +40,7 @@ type Call struct {
 	Failed   bool // it was refused, or a fault hit it
 	// Seq is the event's number, for the evidence that verdicts cite; of several calls the first one's.
 	Seq int
-	// routine calls stand in one row, if nothing else happened between them.
+	// routine calls share one row, if nothing else happened between them.
 	routine bool
 }
 
@@ -55,7 +55,7 @@ type Sequence struct {
 // maxCalls keeps the sequence of a long drill readable. The history has all.
 const maxCalls = 300
 
-// windowsShown is the most windows of each stream that stand in the sequence.
+// windowsShown is how many windows of each stream the sequence shows at most.
 const windowsShown = 5
 
 // sequence is made of the streams' windows and of the history's events, from the first notice on.
