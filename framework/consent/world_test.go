@@ -2,10 +2,12 @@ package consent
 
 import (
 	"encoding/json"
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -130,6 +132,7 @@ type apiServer struct {
 	grace   time.Duration        // how long an evicted pod terminates
 	// beforePatch runs once before the next patch of a node, and afterPatch once after it.
 	beforePatch, afterPatch func()
+	away                    atomic.Bool // the API of Leases does not answer
 }
 
 func (w *world) start() *apiServer {
@@ -180,6 +183,9 @@ func (w *world) start() *apiServer {
 			return false, nil, nil
 		}
 		return true, nil, a.evict(action.(clienttesting.CreateAction).GetObject().(*policyv1.Eviction))
+	})
+	a.PrependReactor("*", "leases", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return a.away.Load(), nil, errors.New("connection refused")
 	})
 	return a
 }
