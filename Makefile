@@ -108,7 +108,7 @@ bench: build dnsperf coredns ## Compare the cost of the prober and dnsperf, with
 .PHONY: coredns
 coredns:
 	@echo "building bin/coredns (up to 4 min the first time, seconds after)"
-	@rm -rf bin/recipe && cp -r kind/images/coredns bin/recipe && mv bin/recipe/go.mod.txt bin/recipe/go.mod
+	@mkdir -p bin && rm -rf bin/recipe && cp -r kind/images/coredns bin/recipe && mv bin/recipe/go.mod.txt bin/recipe/go.mod
 	@cd bin/recipe && GOWORK=off GOFLAGS= $(GO_STATIC) build -mod=readonly -buildvcs=false $(LEAN) -o ../coredns .
 
 .PHONY: dnsperf
