@@ -1,6 +1,7 @@
 package scenarios
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"embed"
 	"errors"
@@ -24,28 +25,36 @@ var catalogue embed.FS
 // Loader reads scenarios, with checks of these kinds.
 type Loader struct{ Kinds []CheckKind }
 
+// builtIns are the files of the built-in scenarios. Each has the name of its scenario.
+func builtIns() []string {
+	found, _ := fs.Glob(catalogue, "catalogue/*/*.yaml") // the pattern is valid, and an embedded folder can always be read
+	return found
+}
+
+func nameOf(file string) string { return strings.TrimSuffix(path.Base(file), ".yaml") }
+
+// Names are those of all built-in scenarios.
+func Names() []string {
+	var names []string
+	for _, file := range builtIns() {
+		names = append(names, nameOf(file))
+	}
+	return names
+}
+
+// InCatalogue reports whether there is a built-in scenario of that name.
+func InCatalogue(name string) bool { return slices.Contains(Names(), name) }
+
 // Catalogue loads every built-in scenario, sorted by profile and name. The error reports
 // all invalid files.
 func (l Loader) Catalogue() ([]Scenario, error) {
 	var out []Scenario
 	var errs []error
-	err := fs.WalkDir(catalogue, "catalogue", func(file string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		data, err := catalogue.ReadFile(file)
-		if err != nil {
-			return err
-		}
-		s, err := l.Parse(file, data)
-		if err != nil {
-			errs = append(errs, err)
-			return nil
-		}
-		out = append(out, s)
-		return nil
-	})
-	if err := errors.Join(append(errs, err)...); err != nil {
+	for _, file := range builtIns() {
+		s, err := l.builtIn(file)
+		out, errs = append(out, s), append(errs, err)
+	}
+	if err := errors.Join(errs...); err != nil {
 		return nil, fmt.Errorf("load the catalogue: %w", err)
 	}
 	sort.SliceStable(out, func(i, j int) bool {
@@ -58,24 +67,23 @@ func (l Loader) Catalogue() ([]Scenario, error) {
 	return out, nil
 }
 
+func (l Loader) builtIn(file string) (Scenario, error) {
+	data, err := catalogue.ReadFile(file)
+	if err != nil {
+		return Scenario{}, err
+	}
+	return l.parse(file, data)
+}
+
 // CatalogueDigest identifies the texts of all built-in scenarios. Two builds with the same one play and
 // require the same.
 func CatalogueDigest() string {
 	sum := sha256.New()
-	_ = fs.WalkDir(catalogue, "catalogue", func(file string, d fs.DirEntry, err error) error { // an embedded folder can always be read
-		if err == nil && !d.IsDir() {
-			text, _ := catalogue.ReadFile(file)
-			fmt.Fprintf(sum, "%s %d\n%s", file, len(text), text)
-		}
-		return err
-	})
+	for _, file := range builtIns() {
+		text, _ := catalogue.ReadFile(file) // an embedded file can always be read
+		fmt.Fprintf(sum, "%s %d\n%s", file, len(text), text)
+	}
 	return fmt.Sprintf("sha256:%x", sum.Sum(nil))
-}
-
-// InCatalogue reports whether there is a built-in scenario of that name.
-func InCatalogue(name string) bool {
-	found, err := fs.Glob(catalogue, "catalogue/*/"+name+".yaml")
-	return err == nil && len(found) > 0
 }
 
 // Select returns the scenarios of a set or, if names are given, those scenarios. A name
@@ -85,51 +93,48 @@ func (l Loader) Select(set Set, names []string) ([]Scenario, error) {
 	if !slices.Contains(Sets(), set) {
 		return nil, fmt.Errorf("unknown set %q; allowed: %s", set, strings.Join(history.Words(Sets()), ", "))
 	}
-	all, err := l.Catalogue()
-	if err != nil {
-		return nil, err
-	}
 	if len(names) == 0 {
+		all, err := l.Catalogue()
+		if err != nil {
+			return nil, err
+		}
 		return slices.DeleteFunc(all, func(s Scenario) bool { return !slices.Contains(s.Sets, set) }), nil
+	}
+	files := map[string]string{}
+	for _, file := range builtIns() {
+		files[nameOf(file)] = file
 	}
 	var out []Scenario
 	for _, name := range names {
-		if strings.HasSuffix(name, ".yaml") {
-			s, err := l.LoadFile(name)
-			if err != nil {
-				return nil, err
-			}
-			out = append(out, s)
-			continue
-		}
-		i := slices.IndexFunc(all, func(s Scenario) bool { return s.Name == name })
-		switch {
-		case i < 0 && IsLive(name):
+		load := l.LoadFile
+		if file, ok := files[name]; ok {
+			name, load = file, l.builtIn
+		} else if IsLive(name) {
 			return nil, fmt.Errorf("%q is a drill of your own cluster: spotdrill live %s --context CONTEXT", name, name)
-		case i < 0:
-			return nil, fmt.Errorf("unknown scenario %q; similar: %s; spotdrill list shows all, and a path that ends in .yaml names a file of your own", name, strings.Join(similar(name, all), ", "))
+		} else if !strings.HasSuffix(name, ".yaml") {
+			return nil, fmt.Errorf("unknown scenario %q; similar: %s; spotdrill list shows all, and a path that ends in .yaml names a file of your own", name, strings.Join(similar(name), ", "))
 		}
-		out = append(out, all[i])
+		s, err := load(name)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, s)
 	}
 	return out, nil
 }
 
 // similar are the names of the five scenarios that share most runs of three letters with a name.
-func similar(name string, all []Scenario) []string {
-	shared := func(s Scenario) (n int) {
+func similar(name string) []string {
+	shared := func(other string) (n int) {
 		for i := range len(name) - 2 {
-			if strings.Contains(s.Name, name[i:i+3]) {
+			if strings.Contains(other, name[i:i+3]) {
 				n++
 			}
 		}
 		return n
 	}
-	sorted := slices.SortedStableFunc(slices.Values(all), func(a, b Scenario) int { return shared(b) - shared(a) })
-	var names []string
-	for _, s := range sorted[:min(5, len(sorted))] {
-		names = append(names, s.Name)
-	}
-	return names
+	sorted := slices.SortedStableFunc(slices.Values(Names()), func(a, b string) int { return shared(b) - shared(a) })
+	return sorted[:min(5, len(sorted))]
 }
 
 // mostScenario is the largest file with a scenario or a sweep that is read, in bytes.
@@ -150,10 +155,11 @@ func (l Loader) LoadFile(file string) (Scenario, error) {
 // Parse reads and validates one scenario. Errors name the file, the line and what is
 // allowed.
 func (l Loader) Parse(file string, data []byte) (Scenario, error) {
-	if err := oldSpelling(file, data); err != nil {
-		return Scenario{}, err
+	s, err := l.parse(file, data)
+	if err != nil {
+		return Scenario{}, cmp.Or(oldSpelling(file, data), err)
 	}
-	return l.parse(file, data)
+	return s, nil
 }
 
 func (l Loader) parse(file string, data []byte) (Scenario, error) {
@@ -176,7 +182,7 @@ func (l Loader) parse(file string, data []byte) (Scenario, error) {
 	}
 	var p problems
 	unread = errors.Join(unread, s.decodeChecks(l.Kinds, &p))
-	p = append(p, s.validate(strings.TrimSuffix(path.Base(file), ".yaml"))...)
+	p = append(p, s.validate(nameOf(file))...)
 	if unread != nil {
 		p = p.besides(unread, data)
 	}

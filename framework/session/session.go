@@ -94,12 +94,8 @@ type Session struct {
 // New is a session that has not begun. It is an error if the handler's description names
 // an unknown scenario in its deviations, or in its reasons to keep messages.
 func New(opts Options) (*Session, error) {
-	all, err := verdict.Scenarios().Catalogue()
-	if err != nil {
-		return nil, err
-	}
-	var names []string
-	for _, s := range slices.Concat(all, opts.Scenarios) {
+	names := scenarios.Names()
+	for _, s := range opts.Scenarios {
 		names = append(names, s.Name)
 	}
 	if err := opts.Handler.CheckScenarios(names); err != nil {

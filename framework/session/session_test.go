@@ -57,6 +57,7 @@ func session(t *testing.T, name string) *Session {
 // A feature that is not claimed is skipped with that reason. The drill of the fast set that shows
 // the loss that a handler prevents is played with any; others without a handler are not.
 func TestNotApplicable(t *testing.T) {
+	sessions := map[string]*Session{} // by handler
 	for name, c := range map[string]struct {
 		handler, scenario, noImage, want string
 	}{
@@ -84,7 +85,11 @@ func TestNotApplicable(t *testing.T) {
 		"with none that it claims":      {handler: "builtin", scenario: "two-handlers-on-one-queue", want: "two handlers: it is played with --handler builtin --handler nth"},
 		"no image of it is here":        {handler: "nth", scenario: "spot-notice-drains-node", noImage: "no registry", want: "no registry"},
 	} {
-		s := session(t, c.handler)
+		s := sessions[c.handler]
+		if s == nil {
+			s = session(t, c.handler)
+			sessions[c.handler] = s
+		}
 		s.cannot = c.noImage
 		chosen, err := verdict.Scenarios().Select(scenarios.Full, []string{c.scenario})
 		if err != nil {

@@ -34,10 +34,16 @@ func Decode(file string, data []byte, out any) error {
 		return fmt.Errorf("%s:%d: only one YAML document is allowed in a file", file, max(1, second.Line))
 	}
 	// An alias that contains itself is refused here: check would follow it forever.
-	if err := doc.Decode(new(any)); err != nil {
-		return located(file, err)
+	if hasAlias(&doc) {
+		if err := doc.Decode(new(any)); err != nil {
+			return located(file, err)
+		}
 	}
 	return decode(file, doc.Content[0], "the document", out)
+}
+
+func hasAlias(node *yaml.Node) bool {
+	return node.Kind == yaml.AliasNode || slices.ContainsFunc(node.Content, hasAlias)
 }
 
 // DecodeNode reads a part of a YAML document that was kept as a node, as Decode does. Where

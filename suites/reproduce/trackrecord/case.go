@@ -114,17 +114,13 @@ func read(source, suite, file string) (Case, error) {
 
 func scenarioOf(suite, name string) (scenarios.Scenario, error) {
 	if strings.HasSuffix(name, ".yaml") {
-		return verdict.Scenarios().LoadFile(filepath.Join(suite, name))
+		name = filepath.Join(suite, name)
 	}
-	catalogue, err := verdict.Scenarios().Catalogue()
+	found, err := verdict.Scenarios().Select(scenarios.Full, []string{name})
 	if err != nil {
 		return scenarios.Scenario{}, err
 	}
-	i := slices.IndexFunc(catalogue, func(s scenarios.Scenario) bool { return s.Name == name })
-	if i < 0 {
-		return scenarios.Scenario{}, fmt.Errorf("no scenario is named %q", name)
-	}
-	return catalogue[i], nil
+	return found[0], nil
 }
 
 func (c Case) at(field string) string {

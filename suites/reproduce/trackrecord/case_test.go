@@ -97,7 +97,7 @@ func TestInvalidCases(t *testing.T) {
 		"fixed and not fixed":                 {"plays: 1", "plays: 1\nnotFixed: main has it", "needs fixedIn and fixed, or notFixed"},
 		"no play":                             {"plays: 1", "plays: 0", "case.yaml:11: plays: 0 is less than 1"},
 		"settings of what is no handler":      {"plays: 1", "plays: 1\nsettings: {WORKERS: '2'}", "coredns is no handler"},
-		"an unknown scenario":                 {"spot-notice-drains-node", "spot-notice", `no scenario is named "spot-notice"`},
+		"an unknown scenario":                 {"spot-notice-drains-node", "spot-notice", `unknown scenario "spot-notice"`},
 		"a check that the scenario lacks":     {"check: drained", "check: dnsLost", `has no check "dnsLost victim"`},
 		"a subject that the scenario lacks":   {"subject: victim", "subject: second", `has no check "drained second"`},
 		"a consequence that does not exist":   {"plays: 1", "plays: 1\nconsequences: [{check: thirsty}]", `has no check "thirsty"`},
