@@ -47,7 +47,7 @@ func TestWhatHappenedToTheHandlersPods(t *testing.T) {
 	r := New(Folder{}, Handler{Name: "own"}, scenarios.Fast, nil)
 	r.Add(e)
 	for name, text := range texts(t, r) {
-		if name != HTMLFile && strings.Count(text, "own/b") < 2 {
+		if strings.Count(text, "own/b") < 2 {
 			t.Errorf("%s does not have it:\n%s", name, text)
 		}
 	}

@@ -126,6 +126,9 @@ func propertiesOf(e Entry) (properties []junitProperty) {
 			})
 		}
 	}
+	for _, line := range e.HandlerPods {
+		properties = append(properties, junitProperty{"the handler's pods changed", line})
+	}
 	return properties
 }
 

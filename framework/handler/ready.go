@@ -151,27 +151,15 @@ func (r running) podLog(ctx context.Context, pod *corev1.Pod, options corev1.Pod
 	return b.String(), errors.Join(errs...)
 }
 
-// Logs are the logs of the handler's pods since a time (in whole seconds); empty if it
-// installs nothing.
-func (h Installation) Logs(ctx context.Context, since time.Time) (_ string, err error) {
-	defer func() { err = wrap.Errorf(err, "logs of handler %s", h.Name) }()
-	if len(h.documents) == 0 {
-		return "", nil
+// Selector is the namespace and the label selector of the handler's pods; both are empty if it installs nothing.
+func (h Installation) Selector(ctx context.Context) (namespace, selector string, err error) {
+	if h.Workload() == "" {
+		return "", "", nil
 	}
 	r := h.running()
-	pods, err := r.pods(ctx)
+	w, err := r.read(ctx)
 	if err != nil {
-		return "", err
+		return "", "", fmt.Errorf("handler %s: %w", h.Name, err)
 	}
-	var b strings.Builder
-	var errs []error
-	for i := range pods {
-		log, err := r.podLog(ctx, &pods[i], corev1.PodLogOptions{SinceTime: &metav1.Time{Time: since}})
-		errs = append(errs, err)
-		if len(pods) > 1 {
-			fmt.Fprintf(&b, "==> %s <==\n", pods[i].Name)
-		}
-		b.WriteString(log)
-	}
-	return b.String(), errors.Join(errs...)
+	return r.namespace, metav1.FormatLabelSelector(w.selector), nil
 }

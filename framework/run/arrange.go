@@ -43,6 +43,11 @@ func (p *Play) Arrange(ctx context.Context) error {
 				return err
 			}
 		}
+		for _, r := range p.Drills {
+			if err := r.handlers.followLogs(ctx); err != nil {
+				return err
+			}
+		}
 		if !p.sys.Handlers.ServesMetadata() {
 			return nil
 		}

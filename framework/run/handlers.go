@@ -35,6 +35,8 @@ type handlers struct {
 	requests func(context.Context) (recording.Requests, error)
 	// launched are its objects of the nodes that it had launched at the beginning.
 	launched []handler.WorkerObject
+	// logs end the handlers' logs, by Installation.FilePrefix.
+	logs map[string]recording.Stop
 }
 
 // do does something to the handler under test, and returns when it is done.
@@ -264,23 +266,54 @@ func aboutNode(c recording.Change, objects []handler.WorkerObject) (node, object
 	return "", ""
 }
 
-// saveLogs saves the handlers' logs of the drill next to the history.
+// followLogs begins to write the logs of the drill's handlers next to the history.
+func (h *handlers) followLogs(ctx context.Context) error {
+	for _, want := range h.Handlers {
+		if i := h.installed.Installed(want.Name); i != nil && h.logs[i.FilePrefix()] == nil {
+			if err := h.followLog(ctx, i); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (h *handlers) followLog(ctx context.Context, i *system.Installation) error {
+	namespace, selector, err := h.installed.InCluster(i).Selector(ctx)
+	if err != nil {
+		return fmt.Errorf("follow the handler's log: %w", err)
+	}
+	file, err := os.Create(h.logFile(i))
+	if err != nil {
+		return fmt.Errorf("save the handler's log: %w", err)
+	}
+	log := recording.FollowLogs(ctx, h.cluster.Clientset, namespace, selector, h.Clock().Start(), file)
+	h.logs[i.FilePrefix()] = func(ctx context.Context) error {
+		return wrap.Errorf(errors.Join(log.Stop(ctx), file.Close()), "save the handler's log")
+	}
+	return nil
+}
+
+func (h *handlers) logFile(i *system.Installation) string {
+	return filepath.Join(h.Dir, i.FilePrefix()+".log")
+}
+
+// saveLogs ends the logs. Those of a handler that did not become ready begin here.
 func (h *handlers) saveLogs(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveTimeout)
 	defer cancel()
 	var errs []error
 	for _, want := range h.Handlers {
-		if i := h.installed.Installed(want.Name); i != nil {
-			errs = append(errs, h.saveLog(ctx, i))
+		i := h.installed.Installed(want.Name)
+		if i == nil || h.logs[i.FilePrefix()] != nil {
+			continue
+		}
+		if err := h.followLog(ctx, i); err != nil {
+			errs = append(errs, os.WriteFile(h.logFile(i), fmt.Appendf(nil, "the handler's log could not be read: %v\n", err), 0o644))
 		}
 	}
-	return errors.Join(errs...)
-}
-
-func (h *handlers) saveLog(ctx context.Context, i *system.Installation) error {
-	text, err := h.installed.InCluster(i).Logs(ctx, h.Clock().Start())
-	if err != nil {
-		text = fmt.Sprintf("the handler's log could not be read: %v\n", err)
+	for _, stop := range h.logs {
+		errs = append(errs, stop(ctx))
 	}
-	return wrap.Errorf(os.WriteFile(filepath.Join(h.Dir, i.FilePrefix()+".log"), []byte(text), 0o644), "save the handler's log")
+	return errors.Join(errs...)
 }

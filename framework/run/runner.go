@@ -69,7 +69,7 @@ func newRunner(sys *system.System, as Drill, requests func(context.Context) (rec
 		workload:    workload{d, own, dns, c, addOns{d, own.Client, dns}},
 		probers:     probers,
 		waits:       &waits{drill: d, probers: probers, binary: sys.Binary(), handler: namespace, names: map[string]string{}},
-		handlers:    &handlers{drill: d, installed: sys.Handlers, cluster: c, requests: requests},
+		handlers:    &handlers{drill: d, installed: sys.Handlers, cluster: c, requests: requests, logs: map[string]recording.Stop{}},
 		operator:    operator{d, c, sys.Handlers},
 		coreDNS:     coreDNS{d, dns, c},
 		scaling:     &scaling{drill: d, clientset: c.Clientset, dns: dns},

@@ -222,6 +222,8 @@ func TestTheWaterfallOfANotice(t *testing.T) {
 		history.NewSQSReceived("", "m-1", "n-1", history.At(sec(10.1))),
 		history.NewNodeCordoned("w-1", history.At(sec(10.2))),
 		podAt(10.3, history.PodEvicted, "a", "w-1"), podAt(10.4, history.PodEvicted, "b", "w-1"),
+		// What the API server's clock has is earlier, also than the mark, and is left out.
+		history.NewHandlerTook("handler", "ns/a", history.At(sec(10.5)), history.Said(sec(10.15))),
 		podAt(11, history.PodCreated, "c", ""), podAt(11, history.PodCreated, "d", ""),
 		podAt(12, history.PodReady, "c", "w-2"), podAt(14, history.PodReady, "d", "w-2"),
 		podAt(15, history.PodDeleted, "b", "w-1"), podAt(16, history.PodDeleted, "a", "w-1"),

@@ -10,7 +10,7 @@ import (
 )
 
 // Waterfall is the steps of one notice for one node: how much of the time that EC2
-// gives each of them took.
+// gives each of them took. All of its times are of one clock, the recorder's: when the recorder saw what happened.
 type Waterfall struct {
 	Notice string // the step's name
 	Node   string
@@ -48,8 +48,7 @@ func (d picture) waterfall(put history.Event) Waterfall {
 		w.Deadline = *put.Until
 	}
 	step := func(name string, e history.Event, seen bool) {
-		at := d.Happened(e)
-		w.Steps = append(w.Steps, Station{Name: name, At: at, After: at - put.At, Seen: seen, Seq: e.Seq})
+		w.Steps = append(w.Steps, Station{Name: name, At: e.At, After: e.At - put.At, Seen: seen, Seq: e.Seq})
 	}
 	evicted, left, owners := d.leavers(put)
 	step("notice put", put, true)
@@ -143,7 +142,7 @@ func (d picture) leavers(put history.Event) (evicted, left history.Event, owners
 	for _, p := range d.ToDrain(put.Node, put) {
 		owners[p.Controller()]++
 		e, ok := p.First(func(e history.Event) bool { return e.Kind == history.PodEvicted && e.At >= put.At })
-		if ok && (evicted.Seq == 0 || d.Happened(e) < d.Happened(evicted)) {
+		if ok && (evicted.Seq == 0 || e.At < evicted.At) {
 			evicted = e
 		}
 		last, gone := p.Left()
