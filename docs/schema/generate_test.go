@@ -321,12 +321,12 @@ func reference(d document, root *jsonschema.Schema) string {
 			def = root.Definitions[order[i]]
 		}
 		fmt.Fprintf(&b, "\n## %s\n\n", order[i])
+		if order[i] == "Check" {
+			b.WriteString(d.checks(def, root))
+			continue
+		}
 		if def.Description != "" {
 			fmt.Fprintf(&b, "%s\n\n", def.Description)
-		}
-		if def.Properties.Len() == 0 {
-			b.WriteString("It has no fields: write `{}`.\n")
-			continue
 		}
 		b.WriteString("| Field | Type | Meaning |\n|---|---|---|\n")
 		for pair := def.Properties.Oldest(); pair != nil; pair = pair.Next() {
@@ -338,6 +338,33 @@ func reference(d document, root *jsonschema.Schema) string {
 				}
 			}
 		}
+	}
+	return b.String()
+}
+
+// checks is the section about all kinds of checks: their fields. What a check requires is in docs/checks.md.
+func (d document) checks(check, root *jsonschema.Schema) string {
+	var b strings.Builder
+	b.WriteString("[All checks](checks.md) documents what each requires. Exactly one is set, with its fields; those in brackets may be left out. " +
+		"Without a text here, they are:\n\n| Field | Meaning |\n|---|---|\n")
+	for _, name := range slices.Sorted(maps.Keys(d.usual)) {
+		fmt.Fprintf(&b, "| `%s` | %s |\n", name, d.usual[name])
+	}
+	b.WriteString("\n| Check | Fields |\n|---|---|\n")
+	for kind := check.Properties.Oldest(); kind != nil; kind = kind.Next() {
+		def := root.Definitions[refName(kind.Value)]
+		var fields []string
+		for pair := def.Properties.Oldest(); pair != nil; pair = pair.Next() {
+			field, text := "`"+pair.Key+"`", strings.TrimPrefix(about(def, pair.Key, pair.Value, root), "**Required.** ")
+			if !slices.Contains(def.Required, pair.Key) {
+				field = "[" + field + "]"
+			}
+			if pair.Value.Description != d.usual[pair.Key] {
+				field += fmt.Sprintf(" (%s): %s", typeOf(pair.Value), text)
+			}
+			fields = append(fields, field)
+		}
+		fmt.Fprintf(&b, "| `%s` | %s |\n", kind.Key, cmp.Or(strings.Join(fields, "<br>"), "none: write `{}`"))
 	}
 	return b.String()
 }
