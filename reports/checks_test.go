@@ -63,15 +63,15 @@ func TestWhereToLook(t *testing.T) {
 func TestTheChecksAreDocumented(t *testing.T) {
 	var b bytes.Buffer
 	b.WriteString("# Reference: checks\n\nThis page is generated from the checks themselves. A verdict names its check by `id`; the subject (a node, pods, a\n" +
-		"notice) is next to it. Where a check has verdicts of several IDs, its parameters select one. Checks of scenarios have the parameters that the [scenario reference](scenario-reference.md#check) documents;\nthe others apply to every drill that they can judge.\n")
+		"notice) is next to it. If a report calls it by other words, these are below the ID. Where a check has verdicts of several IDs, its parameters select one. Checks of scenarios have the parameters that the [scenario reference](scenario-reference.md#check) documents;\nthe others apply to every drill that they can judge.\n")
 	for _, group := range []struct {
 		title string
 		place verdict.Place
 	}{{"Checks that scenarios have", verdict.InScenarios}, {"Checks of every drill", verdict.InEveryDrill}, {"Others", verdict.Elsewhere}} {
-		fmt.Fprintf(&b, "\n## %s\n\n| ID | Verdict | What it requires | If it does not pass |\n|---|---|---|---|\n", group.title)
+		fmt.Fprintf(&b, "\n## %s\n\n| ID | What it requires | If it does not pass |\n|---|---|---|\n", group.title)
 		for _, k := range verdict.Kinds() {
 			if k.Judges == group.place {
-				fmt.Fprintf(&b, "| `%s`%s | %s | %s | %s |\n", k.ID, verdicts(k), strings.ReplaceAll(k.Title, "%s", "…"), k.Requires, fixes(k))
+				fmt.Fprintf(&b, "| `%s`%s%s | %s | %s |\n", k.ID, verdicts(k), title(k), k.Requires, fixes(k))
 			}
 		}
 	}
@@ -100,6 +100,15 @@ func verdicts(k verdict.Kind) string {
 		ids = append(ids, "`"+string(id)+"`")
 	}
 	return ": " + strings.Join(ids, ", ")
+}
+
+// title is what a verdict is called, if it has other words than the ID.
+func title(k verdict.Kind) string {
+	letters := regexp.MustCompile(`(^| )(of|the)\b|%s|[^A-Za-z]`).ReplaceAllString(k.Title, "")
+	if strings.EqualFold(letters, string(k.ID)) {
+		return ""
+	}
+	return "<br>*" + strings.ReplaceAll(k.Title, "%s", "…") + "*"
 }
 
 // fixes are what to do, for each verdict that has a fix of its own.

@@ -14,7 +14,7 @@ func written(particular string) (Scenario, error) {
 	const header = `apiVersion: spotdrill.dev/v1alpha1
 kind: Scenario
 name: written
-title: A clause
+title: A scenario
 description: Why.
 source: https://example.com/
 profile: RESILIENCE

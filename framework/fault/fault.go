@@ -46,12 +46,8 @@ type Fault struct {
 
 	// By is the delay of each answer, with type delay.
 	By strict.Duration `yaml:"by,omitempty" json:"by,omitempty"`
-	// Code is the error code. With type throttle it is ThrottlingException (the default) or
-	// RequestThrottled; with failed-entry InternalError (the default) or
-	// ReceiptHandleIsInvalid, which stays so for that receipt handle; with no-capacity
-	// InsufficientInstanceCapacity (the default), MaxSpotInstanceCountExceeded,
-	// VcpuLimitExceeded or SpotMaxPriceTooLow; with client-error, which requires it, one of
-	// the others.
+	// Code is the error code; docs/faults.md lists those of each type. Only client-error
+	// requires it.
 	Code history.ErrorCode `yaml:"code,omitempty" json:"code,omitempty"`
 	// Status is the HTTP status, with type error: 500 or 503.
 	Status int `yaml:"status,omitempty" json:"status,omitempty"`

@@ -73,8 +73,8 @@ type Description struct {
 	// violate, each with a sentence that describes how. They still fail: the report shows
 	// the sentence next to the failure.
 	Deviations map[string]string `yaml:"deviations,omitempty"`
-	// Keeps are the scenarios in which the handler leaves a message in the queue that
-	// requires no drain, each with the reason: it moves to a dead-letter queue.
+	// Keeps are the scenarios in which the handler deliberately does not delete a message
+	// that needs no drain, each with the reason: a dead-letter queue takes it, for example.
 	Keeps map[string]string `yaml:"keeps,omitempty"`
 
 	// File is where the description was read from.

@@ -42,7 +42,7 @@ const (
 	quiet = 3 * time.Second
 )
 
-// profile groups these clauses in the reports.
+// profile groups these requirements in the reports.
 const profile = "EVENTBRIDGE"
 
 var (
@@ -76,14 +76,14 @@ type options struct {
 	parameters         map[string]string
 }
 
-// clause is something that the rules and the queue must keep.
-type clause struct {
+// requirement is something that the rules and the queue must keep.
+type requirement struct {
 	name, title string
 	labels      []string
 	judge       func(context.Context) verdict.Verdict
 }
 
-// suite is one run over the clauses.
+// suite is one run over the requirements.
 type suite struct {
 	version  string // of the rules
 	builtIn  bool   // the rules are those of the stack that drills use
@@ -94,7 +94,7 @@ type suite struct {
 	ids      map[string]string           // by the event's name
 	arrivals map[string][]cloud.Envelope // by the id that EventBridge gave
 	started  time.Time
-	played   map[string]bool // by the clause's name
+	played   map[string]bool // by the requirement's name
 	report   *reports.Report
 	console  *reports.Console
 }
@@ -121,8 +121,8 @@ func newSuite(o options) (*suite, error) {
 }
 
 func (s *suite) specs() {
-	clauses := s.clauses()
-	s.console = reports.NewConsole(os.Stderr, len(clauses))
+	requirements := s.requirements()
+	s.console = reports.NewConsole(os.Stderr, len(requirements))
 	s.console.Note(s.template.String())
 	if silent := s.template.Silent(); silent != "" {
 		s.console.Note("not deployed: " + silent)
@@ -133,10 +133,10 @@ func (s *suite) specs() {
 			Fail(s.failed.Error())
 		}
 	}, NodeTimeout(setUpTimeout))
-	ReportAfterSuite("reports", func(Report) { s.write(clauses) })
+	ReportAfterSuite("reports", func(Report) { s.write(requirements) })
 	var entries []TableEntry
-	for _, c := range clauses {
-		entries = append(entries, Entry(c.name, Label(c.labels...), NodeTimeout(s.clauseTimeout()), c))
+	for _, c := range requirements {
+		entries = append(entries, Entry(c.name, Label(c.labels...), NodeTimeout(s.requirementTimeout()), c))
 	}
 	DescribeTable("The rules of "+cmp.Or(*rulesFlag, "the stack")+" keep", Ordered, ContinueOnFailure, s.play, entries)
 }
@@ -169,11 +169,11 @@ func (s *suite) setUp(ctx context.Context) error {
 	return s.putAndCollect(ctx)
 }
 
-// clauses are the policies of the queue and its key, what becomes of each event, and the troubles.
-func (s *suite) clauses() []clause {
+// requirements are the policies of the queue and its key, what becomes of each event, and the troubles.
+func (s *suite) requirements() []requirement {
 	of := []string{"profile:" + profile}
 	t := s.template
-	all := []clause{
+	all := []requirement{
 		{"queue-policy", "The queue's policy lets EventBridge send to it", append(of, "queue-policy"), func(context.Context) verdict.Verdict {
 			return decided(verdict.QueuePolicy, "sqs:SendMessage on the queue allowed to events.amazonaws.com, for each rule", t.Queue.Lets(t.Rules))
 		}},
@@ -182,17 +182,17 @@ func (s *suite) clauses() []clause {
 		}},
 	}
 	for _, e := range s.table {
-		all = append(all, clause{e.name, e.title(), e.labels(), func(context.Context) verdict.Verdict {
+		all = append(all, requirement{e.name, e.title(), e.labels(), func(context.Context) verdict.Verdict {
 			return e.judge(s.ids[e.name], s.arrivals[s.ids[e.name]], t.Silent())
 		}})
 	}
 	for _, trouble := range troubles(t) {
-		all = append(all, clause{trouble.name, trouble.title, append(of, trouble.name), func(ctx context.Context) verdict.Verdict { return trouble.judge(ctx, s.aws) }})
+		all = append(all, requirement{trouble.name, trouble.title, append(of, trouble.name), func(ctx context.Context) verdict.Verdict { return trouble.judge(ctx, s.aws) }})
 	}
 	return all
 }
 
-func (s *suite) play(ctx SpecContext, c clause) {
+func (s *suite) play(ctx SpecContext, c requirement) {
 	s.console.Begin(c.name, 0)
 	found := c.judge(ctx)
 	entry := c.entry(found)
@@ -207,12 +207,12 @@ func (s *suite) play(ctx SpecContext, c clause) {
 
 // write writes the reports that CI reads. What was not played because the set-up failed is unknown, with
 // the reason.
-func (s *suite) write(clauses []clause) {
+func (s *suite) write(requirements []requirement) {
 	if s.report == nil {
 		return
 	}
 	if s.failed != nil {
-		for _, c := range clauses {
+		for _, c := range requirements {
 			if !s.played[c.name] {
 				v := verdict.New(verdict.Arrival, "a set-up that succeeds")
 				v.Outcome, v.Got = verdict.Unknown, "the set-up failed: "+s.failed.Error()
@@ -226,8 +226,8 @@ func (s *suite) write(clauses []clause) {
 	Expect(written).To(Succeed())
 }
 
-// entry is that of a clause in the report.
-func (c clause) entry(found verdict.Verdict) reports.Entry {
+// entry is that of a requirement in the report.
+func (c requirement) entry(found verdict.Verdict) reports.Entry {
 	return reports.NewEntry(verdict.Result{
 		Scenario: c.name, Title: c.title, Profile: profile, Attempt: 1, Outcome: found.Outcome, Verdicts: []verdict.Verdict{found},
 	})

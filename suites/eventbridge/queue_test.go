@@ -26,8 +26,8 @@ const (
 	longest = 15 * time.Minute
 )
 
-// clauseTimeout is how long one clause may take.
-func (s *suite) clauseTimeout() time.Duration {
+// requirementTimeout is how long one requirement may take.
+func (s *suite) requirementTimeout() time.Duration {
 	return 3*time.Minute + s.template.Delay + min(s.template.VisibilityTimeout, longest)
 }
 
