@@ -2,6 +2,7 @@ package reports
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -166,11 +167,14 @@ func (d Drift) WriteText(w io.Writer) error {
 }
 
 // LoadAll loads reports. From a folder it loads every YAMLFile in it.
-func LoadAll(places []string) ([]*Report, error) {
+func LoadAll(ctx context.Context, places []string) ([]*Report, error) {
 	var loaded []*Report
 	var errs []error
 	for _, place := range places {
 		err := filepath.WalkDir(place, func(file string, entry fs.DirEntry, err error) error {
+			if err == nil {
+				err = ctx.Err()
+			}
 			if err != nil || entry.IsDir() || file != place && entry.Name() != YAMLFile {
 				return err
 			}

@@ -133,11 +133,11 @@ func TestLoadAllFindsReportsInFolders(t *testing.T) {
 	if err := writeFile(single, night("3", 10).WriteYAML); err != nil {
 		t.Fatal(err)
 	}
-	loaded, err := LoadAll([]string{filepath.Join(root, "nights"), single})
+	loaded, err := LoadAll(t.Context(), []string{filepath.Join(root, "nights"), single})
 	if err != nil || len(loaded) != 3 || loaded[2].Run != "3" {
 		t.Errorf("%d reports (%v)", len(loaded), err)
 	}
-	if _, err := LoadAll([]string{filepath.Join(root, "none")}); err == nil || !strings.Contains(err.Error(), "name a report, or a folder of runs") {
+	if _, err := LoadAll(t.Context(), []string{filepath.Join(root, "none")}); err == nil || !strings.Contains(err.Error(), "name a report, or a folder of runs") {
 		t.Errorf("of no folder: %v", err)
 	}
 }

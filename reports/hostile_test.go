@@ -68,7 +68,7 @@ func TestARunsFolderOfSomebodyElse(t *testing.T) {
 			if err := c.attack(dir, outside); err != nil {
 				t.Fatal(err)
 			}
-			r, err := Judge(dir)
+			r, err := Judge(t.Context(), dir)
 			if c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) || c.want == "" && err != nil {
 				t.Errorf("error %v, want %q", err, c.want)
 			}
@@ -77,7 +77,7 @@ func TestARunsFolderOfSomebodyElse(t *testing.T) {
 					t.Error(err)
 				}
 			}
-			if err := copyHistories(t.TempDir(), []string{dir}); (c.inside != "") != errors.Is(err, files.ErrNotRegular) {
+			if err := copyHistories(t.Context(), t.TempDir(), []string{dir}); (c.inside != "") != errors.Is(err, files.ErrNotRegular) {
 				t.Errorf("merge: %v", err)
 			}
 			if text, err := os.ReadFile(outside); err != nil || string(text) != "mine" {

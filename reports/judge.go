@@ -1,6 +1,7 @@
 package reports
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -22,8 +23,8 @@ var ErrNoHistory = errors.New("no history")
 
 // Read reads the report of a run's folder. The histories in it are judged again; without
 // any, the report is what its YAML file has, see Missing.
-func Read(dir string) (*Report, error) {
-	r, err := Judge(dir)
+func Read(ctx context.Context, dir string) (*Report, error) {
+	r, err := Judge(ctx, dir)
 	if !errors.Is(err, ErrNoHistory) {
 		return r, err
 	}
@@ -37,8 +38,8 @@ func Read(dir string) (*Report, error) {
 // Judge judges the histories of a run again. The folder is that of a run, of a
 // scenario (its last attempt counts, as in the run) or of one attempt. What the
 // histories do not have (set-up, skipped scenarios) is taken from the run's YAML
-// report.
-func Judge(dir string) (*Report, error) {
+// report. It ends between two of them if the context does.
+func Judge(ctx context.Context, dir string) (*Report, error) {
 	attempts, err := attemptsIn(dir)
 	if err != nil {
 		return nil, err
@@ -46,6 +47,9 @@ func Judge(dir string) (*Report, error) {
 	entries := make([]Entry, 0, len(attempts))
 	var first history.Meta
 	for _, attempt := range attempts {
+		if err := ctx.Err(); err != nil {
+			return nil, fmt.Errorf("judge %s: %w", dir, err)
+		}
 		e, meta, err := judgeAttempt(dir, attempt)
 		if err != nil {
 			return nil, fmt.Errorf("judge %s: %w", attempt, err)

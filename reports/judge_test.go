@@ -102,7 +102,7 @@ func TestASavedRunIsJudgedAsItWas(t *testing.T) {
 	if *update {
 		recordRun(t, savedRun)
 	}
-	judged, err := Judge(savedRun)
+	judged, err := Judge(t.Context(), savedRun)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +132,7 @@ func TestJudgingFromDiskGivesTheVerdictsOfMemory(t *testing.T) {
 		t.Errorf("the drill was meant to fail, it is %s", first.Outcome)
 	}
 	for _, name := range []string{run, filepath.Join(run, savedScenario), dir} {
-		judged, err := Judge(name)
+		judged, err := Judge(t.Context(), name)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -149,7 +149,7 @@ func TestTheLastAttemptOfAScenarioCounts(t *testing.T) {
 		filepath.Join(savedRun, savedScenario): 2,
 		filepath.Join(savedRun, savedScenario, "attempt-1"): 1,
 	} {
-		judged, err := Judge(dir)
+		judged, err := Judge(t.Context(), dir)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -164,7 +164,7 @@ func TestAttemptTenComesAfterAttemptTwo(t *testing.T) {
 	for _, n := range []int{1, 2, 10} {
 		record(t, filepath.Join(dir, fmt.Sprintf("attempt-%d", n)), n, false)
 	}
-	judged, err := Judge(dir)
+	judged, err := Judge(t.Context(), dir)
 	if err != nil || judged.Results[0].Attempt != 10 {
 		t.Errorf("judged %+v (%v)", judged, err)
 	}
@@ -181,7 +181,7 @@ func TestAFolderWithoutAHistoryIsAnErrorThatHelps(t *testing.T) {
 		other: {"the folder holds notes"},
 		gone:  {"look for histories", "no such file"},
 	} {
-		_, err := Judge(dir)
+		_, err := Judge(t.Context(), dir)
 		if err == nil {
 			t.Errorf("%s: no error", dir)
 			continue
@@ -200,7 +200,7 @@ func TestAHistoryWithoutItsScenarioIsAnError(t *testing.T) {
 	if err := os.Remove(ScenarioFile(dir, savedScenario)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Judge(dir); err == nil || !strings.Contains(err.Error(), savedScenario+".yaml") {
+	if _, err := Judge(t.Context(), dir); err == nil || !strings.Contains(err.Error(), savedScenario+".yaml") {
 		t.Errorf("error %v", err)
 	}
 }
@@ -213,7 +213,7 @@ func TestATruncatedHistoryIsUnknown(t *testing.T) {
 	if err := os.Truncate(queries, 500); err != nil {
 		t.Fatal(err)
 	}
-	judged, err := Judge(dir)
+	judged, err := Judge(t.Context(), dir)
 	if err != nil {
 		t.Fatal(err)
 	}

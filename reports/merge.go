@@ -1,6 +1,7 @@
 package reports
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -22,13 +23,13 @@ var ErrNotOneRun = errors.New("these are not the shards of one run")
 
 // Merge joins the reports of the shards of a run into one, as if one machine had played it. It makes a
 // folder for it in root, with copies of the histories, and writes nothing else. The histories are
-// judged again. Times are sums over the shards. Errors: ErrNotOneRun, ErrOtherEnvironment, those of
-// Judge.
-func Merge(root string, dirs []string) (*Report, error) {
+// judged again. Times are sums over the shards. After an error, or the end of the context, the folder
+// is removed. Errors: ErrNotOneRun, ErrOtherEnvironment, those of Judge.
+func Merge(ctx context.Context, root string, dirs []string) (*Report, error) {
 	shards := make([]*Report, len(dirs))
 	for i, dir := range dirs {
 		var err error
-		if shards[i], err = Judge(dir); err != nil {
+		if shards[i], err = Judge(ctx, dir); err != nil {
 			return nil, err
 		}
 	}
@@ -71,7 +72,10 @@ func Merge(root string, dirs []string) (*Report, error) {
 		return nil, err
 	}
 	merged.Run, merged.Started = merged.folder.Run, first.Started
-	return merged, copyHistories(merged.folder.Path, dirs)
+	if err := copyHistories(ctx, merged.folder.Path, dirs); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(merged.folder.Path))
+	}
+	return merged, nil
 }
 
 // oneRun reports why the reports are not all the shards of one run.
@@ -127,7 +131,7 @@ func (t *Timings) add(shard Timings) {
 }
 
 // copyHistories copies what the runs' folders have next to their reports.
-func copyHistories(to string, dirs []string) error {
+func copyHistories(ctx context.Context, to string, dirs []string) error {
 	for _, dir := range dirs {
 		entries, err := os.ReadDir(dir)
 		if err != nil {
@@ -140,7 +144,7 @@ func copyHistories(to string, dirs []string) error {
 			// Several shards have a folder of the second repeats.
 			err := os.MkdirAll(filepath.Join(to, e.Name()), 0o755)
 			if err == nil {
-				err = files.Copy(filepath.Join(to, e.Name()), filepath.Join(dir, e.Name()))
+				err = files.Copy(ctx, filepath.Join(to, e.Name()), filepath.Join(dir, e.Name()))
 			}
 			if errors.Is(err, fs.ErrExist) {
 				err = fmt.Errorf("two shards have %s: %w", e.Name(), err)
@@ -162,8 +166,8 @@ const productKey = "spotdrill-image"
 // Resume is the report of a run that ended before its last drill, for a session that goes on with
 // it: what was judged or skipped. Left are the other entries, in their order; those that never
 // began are missing if the run did not get so far as to write a report. Errors: those of Judge.
-func Resume(dir string) (r *Report, left []Entry, err error) {
-	was, err := Judge(dir)
+func Resume(ctx context.Context, dir string) (r *Report, left []Entry, err error) {
+	was, err := Judge(ctx, dir)
 	if err != nil {
 		return nil, nil, err
 	}

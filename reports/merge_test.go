@@ -86,7 +86,7 @@ func TestMergedShardsEqualTheWholeRun(t *testing.T) {
 	}
 	skipped := []string{all[0].Name, all[1].Name}
 	first, second := playedShard(t, "1/2", []string{drillsOfCorpus[4], drillsOfCorpus[0]}, skipped[1]), playedShard(t, "2/2", []string{drillsOfCorpus[2], drillsOfCorpus[3], drillsOfCorpus[1]}, skipped[0])
-	merged, err := Merge(t.TempDir(), []string{second.folder.Path, first.folder.Path})
+	merged, err := Merge(t.Context(), t.TempDir(), []string{second.folder.Path, first.folder.Path})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +113,7 @@ func TestMergedShardsEqualTheWholeRun(t *testing.T) {
 	if err := merged.folder.Write(merged); err != nil {
 		t.Fatal(err)
 	}
-	again, err := Judge(merged.folder.Path)
+	again, err := Judge(t.Context(), merged.folder.Path)
 	if err != nil || withoutTimes(t, again) != withoutTimes(t, merged) {
 		t.Errorf("judged again from the copies of the histories: %v", err)
 	}
@@ -152,7 +152,7 @@ func TestOnlyAllShardsOfOneRunAreMerged(t *testing.T) {
 			for _, other := range c.with {
 				dirs = append(dirs, other(t))
 			}
-			_, err := Merge(root, dirs)
+			_, err := Merge(t.Context(), root, dirs)
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%v, want %q", err, c.want)
 			}
@@ -174,7 +174,7 @@ func interrupted(t *testing.T) string {
 	if err := os.CopyFS(dir, os.DirFS("testdata/run")); err != nil {
 		t.Fatal(err)
 	}
-	r, err := Judge(dir)
+	r, err := Judge(t.Context(), dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -190,7 +190,7 @@ func interrupted(t *testing.T) string {
 
 func TestResumeKeepsWhatWasJudged(t *testing.T) {
 	dir := interrupted(t)
-	r, left, err := Resume(dir)
+	r, left, err := Resume(t.Context(), dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -214,11 +214,11 @@ func TestResumeWithoutAReport(t *testing.T) {
 	if err := os.Remove(filepath.Join(dir, YAMLFile)); err != nil {
 		t.Fatal(err)
 	}
-	r, left, err := Resume(dir)
+	r, left, err := Resume(t.Context(), dir)
 	if err != nil || len(left) != 0 || len(r.Results) != 1 {
 		t.Errorf("%v, left %+v, kept %+v", err, left, r)
 	}
-	if _, _, err := Resume(t.TempDir()); err == nil {
+	if _, _, err := Resume(t.Context(), t.TempDir()); err == nil {
 		t.Error("a folder without a run can be resumed")
 	}
 }

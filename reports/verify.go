@@ -2,6 +2,7 @@ package reports
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -28,8 +29,8 @@ var ErrNotComparable = errors.New("cannot be compared with the catalogue")
 // is malformed, what contradicts the rest, what is missing to repeat the run, and what differs from the
 // built-in scenarios of the set. Unless withoutHistories is set, it also judges the histories next to
 // the report again and requires the same verdicts. It returns what a report without findings covers, in
-// a sentence. Errors: ErrNotComparable if it is the only finding.
-func Verify(file string, withoutHistories bool) (covers string, err error) {
+// a sentence. Errors: ErrNotComparable if it is the only finding; that of the context, if it ends.
+func Verify(ctx context.Context, file string, withoutHistories bool) (covers string, err error) {
 	r, err := Load(file)
 	if err != nil {
 		return "", err
@@ -42,7 +43,9 @@ func Verify(file string, withoutHistories bool) (covers string, err error) {
 		v.entry(e)
 	}
 	if !withoutHistories {
-		v.histories()
+		if err := v.histories(ctx); err != nil {
+			return "", err
+		}
 	}
 	compared := v.catalogue()
 	if len(v.found) > 0 {
@@ -265,14 +268,17 @@ func (v *verification) entry(e Entry) {
 
 func valid(o verdict.Outcome) bool { return o == verdict.Unknown || o.Known() == o }
 
-// histories judges what the run recorded again.
-func (v *verification) histories() {
+// histories judges what the run recorded again. The error is that of the context.
+func (v *verification) histories(ctx context.Context) error {
 	dir := v.report.folder.Path
 	var rights []Right
 	defer func() {
 		v.require(slices.Equal(rights, v.report.Rights), "rights: %d with their requests; the histories come to %d others", len(v.report.Rights), len(rights))
 	}()
 	for _, e := range v.report.Results {
+		if err := ctx.Err(); err != nil {
+			return fmt.Errorf("judge the histories again: %w", err)
+		}
 		if e.History == "" {
 			v.require(e.Outcome != verdict.Pass && e.Outcome != verdict.Fail, "%s: reported as %s without a history to judge", e.Scenario, e.Outcome)
 			continue // skipped, or broken before anything was recorded
@@ -302,6 +308,7 @@ func (v *verification) histories() {
 			v.verdicts(e, again)
 		}
 	}
+	return nil
 }
 
 // within returns an error if a path leads out of a folder, by a symbolic link.

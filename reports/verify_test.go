@@ -31,7 +31,7 @@ func copyOfRun(t *testing.T) string {
 // reported writes the report of the run in dir with all that Verify requires.
 func reported(t *testing.T, dir string) string {
 	t.Helper()
-	r, err := Judge(dir)
+	r, err := Judge(t.Context(), dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +74,7 @@ func edit(t *testing.T, file, from, to string) {
 }
 
 func TestAReportThatCanBeReproducedIsVerified(t *testing.T) {
-	if _, err := Verify(verifiable(t), false); err != nil {
+	if _, err := Verify(t.Context(), verifiable(t), false); err != nil {
 		t.Error(err)
 	}
 }
@@ -87,7 +87,7 @@ func TestAReportOfACheckThatLeavesLossesOutIsVerified(t *testing.T) {
 	if text, err := os.ReadFile(file); err != nil || !bytes.Contains(text, []byte("that connection tracking itself lost")) {
 		t.Fatalf("%v; the check leaves nothing out:\n%s", err, text)
 	}
-	if _, err := Verify(file, false); err != nil {
+	if _, err := Verify(t.Context(), file, false); err != nil {
 		t.Error(err)
 	}
 }
@@ -126,7 +126,7 @@ func TestVerifyRejects(t *testing.T) {
 			t.Parallel()
 			file := verifiable(t)
 			edit(t, file, c.old, c.new)
-			if _, err := Verify(file, false); err == nil || !strings.Contains(err.Error(), c.want) {
+			if _, err := Verify(t.Context(), file, false); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("error %v, want one with %q", err, c.want)
 			}
 		})
@@ -140,10 +140,10 @@ func TestVerifyRequiresTheHistoriesUnlessTheyAreExcluded(t *testing.T) {
 	if err := os.RemoveAll(filepath.Join(filepath.Dir(file), savedScenario)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Verify(file, false); err == nil || !strings.Contains(err.Error(), "cannot be judged again") {
+	if _, err := Verify(t.Context(), file, false); err == nil || !strings.Contains(err.Error(), "cannot be judged again") {
 		t.Errorf("error %v", err)
 	}
-	if _, err := Verify(file, true); err != nil {
+	if _, err := Verify(t.Context(), file, true); err != nil {
 		t.Error(err)
 	}
 }
@@ -151,7 +151,7 @@ func TestVerifyRequiresTheHistoriesUnlessTheyAreExcluded(t *testing.T) {
 func TestVerifyNoticesAnEditedHistory(t *testing.T) {
 	file := verifiable(t)
 	edit(t, filepath.Join(filepath.Dir(file), savedScenario, "attempt-2", history.EventsFile), `"kind":"restored"`, `"kind":"run.error"`)
-	if _, err := Verify(file, false); err == nil || !strings.Contains(err.Error(), "check harness: reported as pass") {
+	if _, err := Verify(t.Context(), file, false); err == nil || !strings.Contains(err.Error(), "check harness: reported as pass") {
 		t.Errorf("error %v", err)
 	}
 }
@@ -159,7 +159,7 @@ func TestVerifyNoticesAnEditedHistory(t *testing.T) {
 // Judging a run again keeps what only its report has.
 func TestJudgingARunKeepsWhatOnlyItsReportHas(t *testing.T) {
 	file := verifiable(t)
-	r, err := Judge(filepath.Dir(file))
+	r, err := Judge(t.Context(), filepath.Dir(file))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -252,7 +252,7 @@ func TestVerifyComparesWithTheCatalogue(t *testing.T) {
 			if c.old != "" {
 				edit(t, file, c.old, c.new)
 			}
-			covers, err := Verify(file, true)
+			covers, err := Verify(t.Context(), file, true)
 			switch {
 			case c.want == "" && (err != nil || !strings.Contains(covers, c.covers)):
 				t.Errorf("%q: %v", covers, err)
@@ -271,7 +271,7 @@ func TestPublishedReportsAreNotWrong(t *testing.T) {
 		t.Fatalf("%v, %v, %d and %d reports", err, fullErr, len(files), len(full))
 	}
 	for _, file := range append(files, full...) {
-		if _, err := Verify(file, true); err != nil && !errors.Is(err, ErrNotComparable) {
+		if _, err := Verify(t.Context(), file, true); err != nil && !errors.Is(err, ErrNotComparable) {
 			t.Errorf("%s: %v", file, err)
 		}
 	}

@@ -65,7 +65,7 @@ func newAddonDiffCommand() *cobra.Command {
 func (o addonOptions) diffManifest(cmd *cobra.Command) error {
 	found, err := o.preview(cmd.Context(), cmd.InOrStdin())
 	if err != nil {
-		return err
+		return orInterrupted(cmd.Context(), err)
 	}
 	if err := show(cmd, o.json, found, text(previewText(found))); err != nil {
 		return err
@@ -78,7 +78,9 @@ func (o addonOptions) diffManifest(cmd *cobra.Command) error {
 
 // preview reads what the upgrade would change.
 func (o addonOptions) preview(ctx context.Context, in io.Reader) ([]addon.Object, error) {
-	if o.manifest != "-" {
+	if o.manifest == "-" {
+		in = interruptible(ctx, in)
+	} else {
 		f, err := os.Open(o.manifest)
 		if err != nil {
 			return nil, usage("--manifest: %w", err)

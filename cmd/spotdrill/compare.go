@@ -19,9 +19,9 @@ func newCompareCommand() *cobra.Command {
 		Short: "Compare the reports of several runs, or one report with earlier nights",
 		Args:  cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			loaded, err := reports.LoadAll(args)
+			loaded, err := reports.LoadAll(cmd.Context(), args)
 			if err != nil {
-				return exitError{exitUsage, err}
+				return orInterrupted(cmd.Context(), exitError{exitUsage, err})
 			}
 			switch {
 			case same && len(against) > 0:
@@ -32,9 +32,9 @@ func newCompareCommand() *cobra.Command {
 				if len(loaded) != 1 {
 					return usage("--against compares one report with earlier ones, and %d are given", len(loaded))
 				}
-				earlier, err := reports.LoadAll(against)
+				earlier, err := reports.LoadAll(cmd.Context(), against)
 				if err != nil {
-					return exitError{exitUsage, fmt.Errorf("--against: %w", err)}
+					return orInterrupted(cmd.Context(), exitError{exitUsage, fmt.Errorf("--against: %w", err)})
 				}
 				drift := reports.FindDrift(loaded[0], earlier, atLeast)
 				if err := writePage(cmd, page, func() error { return drift.WritePage(page, loaded[0], earlier) }); err != nil {

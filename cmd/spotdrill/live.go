@@ -187,7 +187,7 @@ func (o *liveOptions) drill(cmd *cobra.Command, c *observe.Cluster, at consent.C
 	if o.dryRun {
 		return nil
 	}
-	if !slices.Contains(allowed, permission) && !confirmed(cmd.InOrStdin(), cmd.ErrOrStderr(), permission) {
+	if !slices.Contains(allowed, permission) && !confirmed(cmd.Context(), cmd.InOrStdin(), cmd.ErrOrStderr(), permission) {
 		if len(allowed) > 0 || terminal(cmd.InOrStdin()) {
 			return usage("nothing was done: it needs --allow %s", permission)
 		}
@@ -204,12 +204,12 @@ func terminal(in io.Reader) bool {
 }
 
 // confirmed asks the person at the terminal; false if there is none.
-func confirmed(in io.Reader, out io.Writer, permission scenarios.Permission) bool {
+func confirmed(ctx context.Context, in io.Reader, out io.Writer, permission scenarios.Permission) bool {
 	if !terminal(in) {
 		return false
 	}
 	fmt.Fprintf(out, "Do it? Type %q to go on: ", permission)
-	line, err := bufio.NewReader(in).ReadString('\n')
+	line, err := bufio.NewReader(interruptible(ctx, in)).ReadString('\n')
 	return err == nil && strings.TrimSpace(line) == string(permission)
 }
 

@@ -62,6 +62,7 @@ func main() { os.Exit(execute()) }
 func execute() (code int) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends the program at once
 	// Go exits with 2 on a panic, which means something else here.
 	defer func() {
 		if broken := recover(); broken != nil {
@@ -152,6 +153,25 @@ func group(use, short string, commands ...*cobra.Command) *cobra.Command {
 	}
 	cmd.AddCommand(commands...)
 	return cmd
+}
+
+// orInterrupted is the error of something that was interrupted, by Ctrl-C or SIGTERM; else it is err.
+func orInterrupted(ctx context.Context, err error) error {
+	if ctx.Err() == nil {
+		return err
+	}
+	return exitError{exitUnknown, errors.New("interrupted: what was not known by then is unknown")}
+}
+
+// interruptible is a reader that also ends with the context, while it waits for a person or a pipe.
+func interruptible(ctx context.Context, from io.Reader) io.Reader {
+	out, in := io.Pipe()
+	context.AfterFunc(ctx, func() { _ = in.CloseWithError(ctx.Err()) })
+	go func() {
+		_, err := io.Copy(in, from)
+		_ = in.CloseWithError(err)
+	}()
+	return out
 }
 
 // stderrLine writes a line for the user; standard output is for data.

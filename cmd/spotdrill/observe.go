@@ -256,14 +256,6 @@ func observing(ctx context.Context, o observeOptions, action observe.Action, han
 	}
 }
 
-// orInterrupted is the error of something that was interrupted, by Ctrl-C or SIGTERM; else it is err.
-func orInterrupted(ctx context.Context, err error) error {
-	if ctx.Err() == nil {
-		return err
-	}
-	return exitError{exitUnknown, errors.New("interrupted: what was not measured by then is unknown")}
-}
-
 // printedRights are the flags that print rights.
 type printedRights struct {
 	wanted  bool

@@ -128,11 +128,11 @@ func newProbeConvertCommand() *cobra.Command {
 		Use:   "convert RECORD FILE",
 		Short: "Convert a query record to JSON lines or CSV",
 		Args:  cobra.ExactArgs(2),
-		RunE:  func(_ *cobra.Command, args []string) error { return convert(args[0], args[1]) },
+		RunE:  func(cmd *cobra.Command, args []string) error { return convert(cmd.Context(), args[0], args[1]) },
 	}
 }
 
-func convert(from, to string) error {
+func convert(ctx context.Context, from, to string) error {
 	if !probereport.HasRowFormat(to) {
 		return usage("%s: the file's name must end in .jsonl or .csv", to)
 	}
@@ -151,6 +151,9 @@ func convert(from, to string) error {
 	}
 	for {
 		q, err := record.Next()
+		if ctx.Err() != nil { // a part would look like the whole
+			return orInterrupted(ctx, errors.Join(out.Close(prober.Summary{}, nil), os.Remove(to)))
+		}
 		if err == nil {
 			out.Write(q)
 			continue

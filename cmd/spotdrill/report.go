@@ -19,9 +19,9 @@ func newJudgeCommand() *cobra.Command {
 		Short: "Judge a recorded run again, without a cluster",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			report, err := reports.Judge(args[0])
+			report, err := reports.Judge(cmd.Context(), args[0])
 			if err != nil {
-				return exitError{exitUsage, err}
+				return orInterrupted(cmd.Context(), exitError{exitUsage, err})
 			}
 			if asJSON {
 				if err := writeJSON(cmd.OutOrStdout(), report); err != nil {
@@ -69,9 +69,9 @@ func newReportHTMLCommand() *cobra.Command {
 		Short: "Write the page of a run from its report.yaml",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			r, err := reports.Read(args[0])
+			r, err := reports.Read(cmd.Context(), args[0])
 			if err != nil {
-				return exitError{exitUsage, err}
+				return orInterrupted(cmd.Context(), exitError{exitUsage, err})
 			}
 			page, err := r.WritePage()
 			if err != nil {
@@ -93,7 +93,10 @@ func newReportVerifyCommand() *cobra.Command {
 		Short: "Check that a YAML report is well formed, consistent and reproducible",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			covers, err := reports.Verify(args[0], withoutHistories)
+			covers, err := reports.Verify(cmd.Context(), args[0], withoutHistories)
+			if cmd.Context().Err() != nil {
+				return orInterrupted(cmd.Context(), err)
+			}
 			if errors.Is(err, fs.ErrNotExist) {
 				return exitError{exitUsage, err}
 			}
@@ -118,12 +121,12 @@ func newReportMergeCommand() *cobra.Command {
 		Short: "Join the reports of the shards of a run into one",
 		Args:  cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			r, err := reports.Merge(out, args)
+			r, err := reports.Merge(cmd.Context(), out, args)
 			if errors.Is(err, fs.ErrNotExist) || errors.Is(err, reports.ErrNotOneRun) || errors.Is(err, reports.ErrOtherEnvironment) {
 				return exitError{exitUsage, err}
 			}
 			if err != nil {
-				return err
+				return orInterrupted(cmd.Context(), err)
 			}
 			if err := r.Folder().Write(r); err != nil {
 				return err

@@ -72,9 +72,9 @@ func newRunCommand() *cobra.Command {
 				if o.rerunFailed || o.repeat > 1 || o.shard != "" || len(args) > 0 {
 					return usage("--resume plays what is left of a run: it cannot be used with scenarios, --rerun-failed, --repeat or --shard")
 				}
-				was, left, err := reports.Resume(o.resume)
+				was, left, err := reports.Resume(cmd.Context(), o.resume)
 				if err != nil {
-					return exitError{exitUsage, fmt.Errorf("--resume: %w", err)}
+					return orInterrupted(cmd.Context(), exitError{exitUsage, fmt.Errorf("--resume: %w", err)})
 				}
 				if len(left) == 0 {
 					fmt.Fprintf(cmd.ErrOrStderr(), "nothing is left to play: the run in %s has judged or skipped each of its drills: %s\n", o.resume, was.Summary)

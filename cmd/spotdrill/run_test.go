@@ -97,7 +97,7 @@ func TestResumePlaysWhatIsLeft(t *testing.T) {
 	if err := os.CopyFS(dir, os.DirFS("../../reports/testdata/run")); err != nil {
 		t.Fatal(err)
 	}
-	was, err := reports.Judge(dir)
+	was, err := reports.Judge(t.Context(), dir)
 	if err != nil {
 		t.Fatal(err)
 	}

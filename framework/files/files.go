@@ -4,6 +4,7 @@
 package files
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -131,7 +132,7 @@ func Replace(folder, path string, write func(io.Writer) error) error {
 
 // Copy copies the regular files below a folder to one that exists. Anything else there, and a file that
 // exists already (fs.ErrExist), is an error.
-func Copy(to, from string) error {
+func Copy(ctx context.Context, to, from string) error {
 	target, err := os.OpenRoot(to)
 	if err != nil {
 		return err
@@ -146,6 +147,8 @@ func Copy(to, from string) error {
 		switch {
 		case err != nil:
 			return err
+		case ctx.Err() != nil:
+			return ctx.Err()
 		case d.IsDir():
 			return target.MkdirAll(path, 0o755)
 		case !d.Type().IsRegular():

@@ -82,17 +82,17 @@ func TestAFileIsReplacedAndNeverFollowed(t *testing.T) {
 func TestOnlyRegularFilesAreCopied(t *testing.T) {
 	t.Parallel()
 	folder, _ := hostile(t)
-	if err := Copy(t.TempDir(), folder); !errors.Is(err, ErrNotRegular) {
+	if err := Copy(t.Context(), t.TempDir(), folder); !errors.Is(err, ErrNotRegular) {
 		t.Errorf("error %v", err)
 	}
 	to := t.TempDir()
-	if err := Copy(to, filepath.Join(folder, "below")); err != nil {
+	if err := Copy(t.Context(), to, filepath.Join(folder, "below")); err != nil {
 		t.Error(err)
 	}
 	if got, err := Read(to, "good", 10); err != nil || string(got) != "text" {
 		t.Errorf("%q, %v", got, err)
 	}
-	if err := Copy(to, filepath.Join(folder, "below")); !errors.Is(err, fs.ErrExist) {
+	if err := Copy(t.Context(), to, filepath.Join(folder, "below")); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("again: %v", err)
 	}
 }
