@@ -160,6 +160,14 @@ cc:
 demo: build ## Record a terminal session as docs/demo.cast and docs/demo.svg
 	@.ci/demo/record
 
+.PHONY: fuzz
+fuzz: ## Run every fuzz target for a minute
+	@.ci/fuzz 1m
+
+.PHONY: vulnerabilities
+vulnerabilities: ## Look for known vulnerabilities in what the product calls
+	@$(TOOL) govulncheck ./cmd/... ./framework/...
+
 .PHONY: verify
 verify: ## Check format, lint, import directions, YAML and shell
 	@.ci/verify

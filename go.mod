@@ -2,6 +2,8 @@ module github.com/spotdrill/spotdrill
 
 go 1.26.0
 
+toolchain go1.26.11
+
 // They have a module each, whose go.mod is stored as go.mod.txt; see kind/recipes.go.
 ignore (
 	./kind/images/coredns

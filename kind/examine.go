@@ -24,6 +24,8 @@ type Source struct {
 	Ref  string
 	From Origin
 	Why  string
+	// Note is what a reader should know about the version, or "".
+	Note string
 }
 
 // Examine finds out where the images that every drill needs come from. It neither pulls
@@ -35,6 +37,7 @@ func Examine(ctx context.Context, eng *engine.Engine, opts ImageOptions) ([]Sour
 		if err != nil {
 			return found, fmt.Errorf("look for the %s image: %w", img.name, err)
 		}
+		source.Note = img.note
 		found = append(found, source)
 	}
 	return found, nil

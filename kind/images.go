@@ -55,6 +55,8 @@ type image struct {
 	sources []string
 	// notPublic is why the public image must not be used, or "".
 	notPublic string
+	// note is what a reader should know about its version, or "".
+	note string
 }
 
 // PublicNodeImage is kind's own node image, by its digest.
@@ -99,6 +101,7 @@ func localStackImage() image {
 		name:    "localstack",
 		public:  PublicLocalStackImage(),
 		sources: []string{"localstack.sh", "localstack"},
+		note:    "version " + version("LOCALSTACK_VERSION") + " is pinned and stays: new releases of LocalStack need an account since March 2026",
 	}
 }
 

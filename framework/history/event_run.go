@@ -25,7 +25,8 @@ const (
 var (
 	// NewRunError reports what broke in the harness; such a history is never a pass.
 	NewRunError = event1(RunError, Note)
-	// NewRunEnded is the last event of a complete history.
+	// NewRunEnded is the last event of a complete history. Its reason is the checksum, see Recorder.Close.
+	// Numbers: clock_step (s).
 	NewRunEnded = event0(RunEnded)
 	// NewConcurrentDrill reports that a Node, the namespace Pod, a Notice or a Message belongs to a scenario that
 	// is played at the same time.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -73,7 +74,17 @@ func loadFlows(dir string, events []Event) ([]Flow, error) {
 	if err != nil {
 		return nil, err
 	}
-	return decodeAll[Flow](json.NewDecoder(files.Limit(gz, mostFlows)))
+	var flows []Flow
+	for dec := json.NewDecoder(files.Limit(gz, mostFlows)); ; {
+		var f Flow
+		if err := dec.Decode(&f); err != nil {
+			if errors.Is(err, io.EOF) {
+				return flows, nil
+			}
+			return flows, err
+		}
+		flows = append(flows, f)
+	}
 }
 
 func recordedFlows(events []Event) bool {

@@ -1,10 +1,14 @@
 package history
 
 import (
+	"bufio"
+	"bytes"
 	"cmp"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"os"
 	"path/filepath"
@@ -34,7 +38,8 @@ type Recorder struct {
 	mu      sync.Mutex
 	seq     int
 	events  *os.File
-	file    *os.File // of the queries
+	sum     hash.Hash // of its lines
+	file    *os.File  // of the queries
 	queries *QueryWriter
 	seen    []Event
 	oldest  time.Duration // intended time of the oldest service query
@@ -62,7 +67,7 @@ func Create(dir string, clock *Clock, meta Meta) (*Recorder, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("create query record: %w", err), events.Close())
 	}
-	r := &Recorder{clock: clock, events: events, file: file, queries: NewQueryWriter(file, struct{}{}), newest: -1}
+	r := &Recorder{clock: clock, events: events, sum: sha256.New(), file: file, queries: NewQueryWriter(file, struct{}{}), newest: -1}
 	meta.Format, meta.Base = FormatV1, clock.Start()
 	r.meta = meta
 	r.line(meta)
@@ -82,6 +87,10 @@ func (r *Recorder) Record(e Event) {
 	if e.At == 0 {
 		e.At = r.clock.Now()
 	}
+	r.append(e)
+}
+
+func (r *Recorder) append(e Event) {
 	r.seq++
 	e.Seq = r.seq
 	r.seen = append(r.seen, e)
@@ -168,13 +177,13 @@ func (r *Recorder) Flush() {
 // Close writes the last event and closes the files. Only a history whose run
 // came to its end has that event: complete is false for one that was cut short.
 func (r *Recorder) Close(complete bool) error {
-	if complete {
-		r.Record(NewRunEnded())
-	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed {
 		return r.err
+	}
+	if complete {
+		r.append(r.ended())
 	}
 	r.closed = true
 	r.keep(r.queries.Close(struct{}{}))
@@ -186,7 +195,7 @@ func (r *Recorder) Close(complete bool) error {
 func (r *Recorder) line(v any) {
 	b, err := json.Marshal(v)
 	if err == nil {
-		_, err = r.events.Write(append(b, '\n'))
+		_, err = io.MultiWriter(r.events, r.sum).Write(append(b, '\n'))
 	}
 	r.keep(err)
 }
@@ -219,18 +228,22 @@ func Load(dir string) (History, error) {
 		return h, fmt.Errorf("open history: %w", err)
 	}
 	defer f.Close()
-	dec := json.NewDecoder(files.Limit(f, mostEvents))
-	if err := dec.Decode(&h.Meta); err != nil {
+	in, lines := bufio.NewReader(files.Limit(f, mostEvents)), sha256.New()
+	first, err := in.ReadBytes('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
 		return h, fmt.Errorf("read %s: first line: %w", f.Name(), err)
 	}
+	if err := json.NewDecoder(bytes.NewReader(first)).Decode(&h.Meta); err != nil {
+		return h, fmt.Errorf("read %s: first line: %w", f.Name(), err)
+	}
+	lines.Write(first)
 	if h.Meta.Format != FormatV1 {
 		return h, fmt.Errorf("read %s: format %q, this version reads %q", f.Name(), h.Meta.Format, FormatV1)
 	}
 	if err := h.Meta.valid(); err != nil {
 		return h, fmt.Errorf("read %s: first line: %w", f.Name(), err)
 	}
-	h.Events, err = decodeAll[Event](dec)
-	if err != nil {
+	if h.Events, h.Damage, err = decodeEvents(in, lines); err != nil {
 		h.Damage = fmt.Sprintf("%s: after event %d: %v", EventsFile, len(h.Events), err)
 		return h, nil
 	}
@@ -315,20 +328,6 @@ func (m Meta) valid() error {
 		}
 	}
 	return nil
-}
-
-func decodeAll[T any](dec *json.Decoder) ([]T, error) {
-	var out []T
-	for {
-		var v T
-		if err := dec.Decode(&v); err != nil {
-			if errors.Is(err, io.EOF) {
-				return out, nil
-			}
-			return out, err
-		}
-		out = append(out, v)
-	}
 }
 
 // Clock is the one time base of a run: every record is a duration since Start.

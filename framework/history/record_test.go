@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -89,6 +90,73 @@ func TestATruncatedFileIsNeverComplete(t *testing.T) {
 			if err == nil && (h.Complete || h.Damage == "") {
 				t.Fatalf("%s cut to %d of %d bytes: complete %t, damage %q", name, n, len(whole), h.Complete, h.Damage)
 			}
+		}
+	}
+}
+
+// A record that is not as it was written is known to be damaged, whichever bit it is. What changes
+// nothing that is read is no matter: the case of a field's name, for example.
+func TestAFlippedBitIsNoticed(t *testing.T) {
+	dir, _, _ := recorded(t, true)
+	before, err := Load(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, EventsFile)
+	whole, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range len(whole) * 8 {
+		flipped := bytes.Clone(whole)
+		flipped[i/8] ^= 1 << (i % 8)
+		if err := os.WriteFile(file, flipped, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		last := bytes.LastIndexByte(whole[:len(whole)-1], '\n')
+		after, err := Load(dir)
+		if err == nil && after.Complete && (i/8 <= last || after.Events[len(after.Events)-1].At != before.Events[len(before.Events)-1].At) {
+			t.Errorf("bit %d of byte %d is not noticed: %s", i%8, i/8, flipped[max(0, i/8-20):min(len(flipped), i/8+20)])
+		}
+	}
+}
+
+// Recordings of earlier versions have no checksum.
+func TestARecordWithoutAChecksumIsComplete(t *testing.T) {
+	dir, _, _ := recorded(t, true)
+	file := filepath.Join(dir, EventsFile)
+	whole, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	former := regexp.MustCompile(`,"reason":"[0-9a-f]{64}"|,"numbers":{"clock_step":[^}]*}`).ReplaceAll(whole, nil)
+	if err := os.WriteFile(file, former, 0o600); err != nil || len(former) > len(whole)-80 {
+		t.Fatal(err, string(former))
+	}
+	if h, err := Load(dir); err != nil || !h.Complete {
+		t.Errorf("complete %t, damage %q, %v", h.Complete, h.Damage, err)
+	}
+}
+
+// API objects have wall clock times, the queries monotonic ones.
+func TestAClockThatWasSetMakesARecordUnknown(t *testing.T) {
+	for step, complete := range map[time.Duration]bool{0: true, 900 * time.Millisecond: true, 5 * time.Second: false, -3 * time.Minute: false} {
+		dir := t.TempDir()
+		clock := NewClock()
+		r, err := Create(dir, clock, Meta{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		clock.anchor.Wall = clock.anchor.Wall.Add(-step) // as if it had been set since then
+		if err := r.Close(true); err != nil {
+			t.Fatal(err)
+		}
+		h, err := Load(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if h.Complete != complete || !complete && !strings.Contains(h.Damage, "the clock of this machine was set by") {
+			t.Errorf("%v: complete %t, damage %q", step, h.Complete, h.Damage)
 		}
 	}
 }

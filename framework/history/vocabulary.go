@@ -267,6 +267,7 @@ const (
 	Dropped        Number = "dropped"       // packets of a handler that is cut off; answers that the prober could not take; datagrams
 	LateP99        Number = "late_p99"      // s, that queries left after their time
 	LateMax        Number = "late_max"      // s
+	ClockStep      Number = "clock_step"    // s, by which the wall clock was set during the run
 	ClockBound     Number = "clock_bound"   // s, how far two clocks may be apart
 	FlowCount      Number = "flows"         // on record
 	Overflows      Number = "overflows"     // times that flow events were lost

@@ -80,23 +80,30 @@ func examineImages(ctx context.Context, eng *engine.Engine, opts Options) []engi
 	}
 	var found []engine.Prerequisite
 	for _, image := range images {
-		f := engine.Prerequisite{What: "image " + image.Name, State: engine.OK, Detail: image.Ref}
-		switch image.From {
-		case kind.Held:
-			f.Detail += ", which the engine has"
-		case kind.Pulled:
-			f.State, f.Detail = engine.Automatic, f.Detail+" will be pulled by the first run"
-		case kind.Built:
-			f.State, f.Detail = engine.Automatic, f.Detail+" will be built by the first run: "+image.Why
-			if why, fix := cannotBuild(); why != "" {
-				f.State, f.Detail, f.Fix = engine.Missing, f.Detail+"; "+why, fix
-			}
-		default:
-			f.State, f.Detail, f.Fix = engine.Missing, image.Why, "spotdrill doctor --source /path/to/a/checkout"
-		}
-		found = append(found, f)
+		found = append(found, examineImage(image))
 	}
 	return found
+}
+
+func examineImage(image kind.Source) engine.Prerequisite {
+	f := engine.Prerequisite{What: "image " + image.Name, State: engine.OK, Detail: image.Ref}
+	switch image.From {
+	case kind.Held:
+		f.Detail += ", which the engine has"
+	case kind.Pulled:
+		f.State, f.Detail = engine.Automatic, f.Detail+" will be pulled by the first run"
+	case kind.Built:
+		f.State, f.Detail = engine.Automatic, f.Detail+" will be built by the first run: "+image.Why
+		if why, fix := cannotBuild(); why != "" {
+			f.State, f.Detail, f.Fix = engine.Missing, f.Detail+"; "+why, fix
+		}
+	default:
+		f.State, f.Detail, f.Fix = engine.Missing, image.Why, "spotdrill doctor --source /path/to/a/checkout"
+	}
+	if image.Note != "" {
+		f.Detail += "; " + image.Note
+	}
+	return f
 }
 
 // cannotBuild returns why images cannot be built here, and what fixes it.

@@ -72,11 +72,14 @@ func (v vocabulary) history(data []byte, complete bool) history.History {
 // complete.
 func FuzzJudge(f *testing.F) {
 	words := newVocabulary()
-	var all []byte
-	for i := range min(len(words.events), 255) {
-		all = append(all, byte(i), 0)
+	// Short ones: what is long is shortened for a minute before it is of use.
+	for from := range min(len(words.events), 255) / 8 {
+		var some []byte
+		for i := range 8 {
+			some = append(some, byte(8*from+i), 0)
+		}
+		f.Add(some, true)
 	}
-	f.Add(all, true)
 	f.Add([]byte{255, 0, 1, 255, 1, 0, 5, 0, 255, 3, 2}, false)
 	f.Add([]byte{}, true)
 	var played []scenarios.Scenario
