@@ -87,7 +87,8 @@ const (
 	metricsWithin = 5 * time.Second
 	maxMetrics    = 4 << 20
 	// requestsMetric counts the requests that CoreDNS got.
-	requestsMetric = "coredns_dns_requests_total"
+	requestsMetric = "coredns_dns_requests_total" // not there before the first one
+	buildMetric    = "coredns_build_info"
 )
 
 // serveLoad answers with the number of DNS requests that a CoreDNS pod has had so far, as its
@@ -125,12 +126,11 @@ func requestsIn(metrics io.Reader) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	family, ok := families[requestsMetric]
-	if !ok {
-		return 0, fmt.Errorf("they have no %s", requestsMetric)
+	if _, ok := families[buildMetric]; !ok {
+		return 0, fmt.Errorf("they have no %s", buildMetric)
 	}
 	total := 0.0
-	for _, m := range family.GetMetric() {
+	for _, m := range families[requestsMetric].GetMetric() {
 		total += m.GetCounter().GetValue()
 	}
 	return uint64(total), nil

@@ -114,7 +114,7 @@ func observations(f *foreign) {
 		Entry("CoreDNS is rolled out to an image that does not exist: what is not over is unknown, by name", SpecTimeout(specTimeout), observation{
 			args:   while("kubectl -n kube-system set image deployment/coredns coredns=localhost/no-such-image:1", "--settle-limit", "20s"),
 			exit:   2,
-			prints: []string{"settled: unknown: not over at the end of the record: ", "the rollout of Deployment/kube-system/coredns is not complete"},
+			prints: []string{"settled: not over at the end of the record: ", "the rollout of Deployment/kube-system/coredns is not complete"},
 			undo:   true,
 		}),
 		Entry("CoreDNS is rolled out again", SpecTimeout(specTimeout), observation{
