@@ -26,11 +26,11 @@ func TestPending(t *testing.T) {
 		want string // what is pending
 		err  string // a part of the error, after the name of the file
 	}{
-		"a drain":                                  {headerLine + drainLine, `drain of node n1 in context "staging" (), begun 2026-11-27 01:13:53 UTC`, ""},
-		"an eviction":                              {headerLine + evictLine, `evict-coredns of pod kube-system/dns-1 in context "staging" (), begun 2026-11-27 01:13:53 UTC`, ""},
-		"nothing was written":                      {"", "", ""},
-		"a torn first line":                        {headerLine[:40], "", ""},
-		"nothing was about to change":              {headerLine, "", ""},
+		"a drain":                     {headerLine + drainLine, `drain of node n1 in context "staging" (), begun 2026-11-27 01:13:53 UTC`, ""},
+		"an eviction":                 {headerLine + evictLine, `evict-coredns of pod kube-system/dns-1 in context "staging" (), begun 2026-11-27 01:13:53 UTC`, ""},
+		"nothing was written":         {"", "", ""},
+		"a torn first line":           {headerLine[:40], "", ""},
+		"nothing was about to change": {headerLine, "", ""},
 		"a torn last line, which nothing followed": {headerLine + drainLine[:60], "", ""},
 		"a last line without its end":              {headerLine + strings.TrimSuffix(drainLine, "\n"), "", ""},
 		"something torn follows":                   {headerLine + drainLine + `{"at"`, "drain of node n1", ""},
