@@ -9,6 +9,7 @@ import (
 	"net"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -30,6 +31,8 @@ type Corefile struct {
 	// Refused is why CoreDNS does not start with this Corefile, the first reason with its line;
 	// empty if none is known. What could still be read is in the other fields.
 	Refused string
+	// Doubt is why CoreDNS may not start with it; empty if nothing is known.
+	Doubt string
 	// Unread are what could not be read, and may contain what seems to be missing: imported files,
 	// each with the reason, and what follows a syntax error.
 	Unread []string
@@ -85,7 +88,7 @@ func Read(s Source) Corefile {
 		c.add(b)
 		p.refuse(again(b, keys))
 	}
-	c.Refused = p.refused
+	c.Refused, c.Doubt = p.refused, p.doubt
 	if len(c.Unread) > 0 {
 		c.LameduckUnknown = "it may be set in " + strings.Join(c.Unread, ", ")
 	}
@@ -118,8 +121,9 @@ func (c *Corefile) add(b block) {
 	}
 	if b.has("ready") {
 		at, err := listens(b.plugins["ready"], readyAddress, func(_ caddyfile.Token, name string, args []string) error {
-			if name != "monitor" || len(args) != 1 {
-				return fmt.Errorf("ready has no property %q", strings.Join(append([]string{name}, args...), " "))
+			text := strings.Join(append([]string{name}, args...), " ")
+			if !slices.Contains([]string{"monitor until-ready", "monitor continuously"}, text) && !isUnknown(text) {
+				return fmt.Errorf("ready has no property %q", text)
 			}
 			return nil
 		})
@@ -138,6 +142,9 @@ func lameduckOf(args []string) (time.Duration, error) {
 	case len(args) == 1:
 		if d, err := time.ParseDuration(text); err == nil {
 			return d, nil
+		}
+		if text == "" {
+			return 0, errors.New("lameduck is empty: CoreDNS has no default values of environment variables, such as {$NAME:5s}")
 		}
 		return 0, fmt.Errorf("lameduck %q is not a duration; write a number with its unit, such as 5s", text)
 	case strings.HasSuffix(text, "}"):
@@ -159,8 +166,12 @@ func listens(tokens []caddyfile.Token, usual string, property func(line caddyfil
 		}
 		if len(args) == 1 {
 			text = args[0]
-			if _, _, err := net.SplitHostPort(text); err != nil && !isUnknown(text) {
+			_, port, err := net.SplitHostPort(text)
+			if err != nil && !isUnknown(text) {
 				return Address{}, lineError(at, fmt.Errorf("%s %s is no address with a port, such as %s", plugin, text, usual))
+			}
+			if n, err := strconv.Atoi(port); err == nil && (n < 0 || n > mostPort) {
+				return Address{}, lineError(at, fmt.Errorf("%s %s: there is no such port", plugin, text))
 			}
 		}
 		for d.NextBlock() {
@@ -173,7 +184,11 @@ func listens(tokens []caddyfile.Token, usual string, property func(line caddyfil
 	return addressOf(text), nil
 }
 
-// addressOf reads an address; one that depends on an unknown variable is unknown.
+// mostPort is the last port.
+const mostPort = 1<<16 - 1
+
+// addressOf reads an address; one that depends on an unknown variable is unknown, and so is the port that
+// the system chooses for 0.
 func addressOf(text string) Address {
 	host, port, err := net.SplitHostPort(text)
 	if err != nil || isUnknown(text) {
@@ -181,6 +196,9 @@ func addressOf(text string) Address {
 	}
 	if net.ParseIP(host).IsUnspecified() {
 		host = ""
+	}
+	if n, err := strconv.Atoi(port); err != nil || n == 0 {
+		port = ""
 	}
 	return Address{Host: host, Port: port}
 }
@@ -202,19 +220,37 @@ func times(tokens []caddyfile.Token) (n int) {
 	return n
 }
 
-// again is an error if a server block has an address that another one has. Blocks with bind or view
-// may share one.
+// transports are the ports of an address without one, by what it begins with.
+var transports = map[string]string{"dns": "53", "tls": "853", "quic": "853", "grpc": "443", "https": "443", "https3": "443"}
+
+// again is an error if an address of a server block is none, or one that another block has. Blocks with
+// bind or view may share one. Case counts.
 func again(b block, seen map[string]bool) error {
-	if b.has("bind") || b.has("view") {
-		return nil
-	}
 	for _, key := range b.keys {
-		zone, port := strings.ToLower(strings.TrimPrefix(key, "dns://")), "53"
-		if i := strings.LastIndex(zone, ":"); i >= 0 && !strings.Contains(zone, "://") {
-			zone, port = zone[:i], zone[i+1:]
+		transport, zone, given := strings.Cut(key, "://")
+		if !given || transports[transport] == "" {
+			transport, zone = "dns", key
 		}
-		address := strings.TrimSuffix(zone, ".") + ".:" + port
-		if seen[address] && !isUnknown(key) {
+		port := transports[transport]
+		if i := strings.LastIndex(zone, ":"); i >= 0 {
+			if n, err := strconv.Atoi(zone[i+1:]); err == nil {
+				zone, port = zone[:i], zone[i+1:]
+				if n > mostPort {
+					return fmt.Errorf("the address %s: there is no such port", key)
+				}
+			}
+		}
+		if isUnknown(key) || strings.Contains(zone, "/") { // a network may be several zones
+			continue
+		}
+		if zone = strings.TrimSuffix(zone, "."); zone == "" && !strings.Contains(key, ".") || strings.HasPrefix(zone, ".") || strings.Contains(zone, "..") {
+			return fmt.Errorf("the address %q has no zone; before a comma is no blank", key)
+		}
+		address := transport + "://" + zone + ".:" + port
+		if b.has("bind") || b.has("view") {
+			continue
+		}
+		if seen[address] {
 			return fmt.Errorf("the address %s is defined twice", key)
 		}
 		seen[address] = true

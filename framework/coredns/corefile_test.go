@@ -82,26 +82,34 @@ func TestWhatACorefileSaysAboutTermination(t *testing.T) {
 		"a variable":                        {". {\n health {\n lameduck {$LAMEDUCK}\n }\n ready :{%PORT%}\n}\n", Corefile{Health: at("8080"), Ready: at("8282"), Lameduck: 7 * s}},
 		"a variable that is unknown":        {". {\n health {\n lameduck {$OTHER}\n }\n ready :{$OTHER}\n}\n", Corefile{Health: at("8080"), Ready: at(""), LameduckUnknown: "line 3: lameduck {$OTHER}: the value of this environment variable is unknown"}},
 		"a variable for a zone and a file":  {"{$OTHER}:53 {\n ready\n import {$OTHER}/x\n}\n", Corefile{Ready: at("8181"), Unread: []string{"{$OTHER}/x"}, LameduckUnknown: "{$OTHER}/x"}},
-		"a variable that is empty is a gap": {". {\n health {\n lameduck {$EMPTY}\n }\n}\n", Corefile{Health: at("8080"), Refused: `line 3: lameduck "" is not a duration`, LameduckUnknown: "line 3"}},
+		"a variable that is empty is a gap": {". {\n health {\n lameduck {$EMPTY}\n }\n}\n", Corefile{Health: at("8080"), Refused: "line 3: lameduck is empty", LameduckUnknown: "line 3"}},
 
-		"lameduck without a unit":         {". {\n health {\n lameduck 5\n }\n ready\n}\n", Corefile{Health: at("8080"), Ready: at("8181"), Refused: `line 3: lameduck "5" is not a duration`, LameduckUnknown: "line 3"}},
-		"a plugin on one line":            {". {\n health { lameduck 12s }\n ready\n}\n", Corefile{Health: at("8080"), Ready: at("8181"), Refused: "line 2: lameduck 12s }: write the property and the closing brace on a line each", LameduckUnknown: "line 2"}},
-		"a block on one line":             {". { whoami }\n", Corefile{Refused: "line 1: a closing brace without an opening one", Unread: []string{"what follows the error in line 1: a closing brace without an opening one: a block needs a line of its own for each plugin, and for its closing brace"}, LameduckUnknown: "line 1"}},
-		"a block in a block":              {". {\n ready\n . {\n  hosts /x\n }\n}\n", Corefile{Ready: at("8181"), Refused: `line 3: "." is no plugin`}},
-		"a brace without a blank":         {". {\n ready\n hosts x y{\n  ttl 5\n }\n whoami\n}\n", Corefile{Ready: at("8181"), Refused: `line 4: "ttl" is no plugin`}},
-		"a plugin that is misspelt":       {". {\n helth\n}\n", Corefile{Refused: `line 2: "helth" is no plugin of CoreDNS`}},
-		"a property that is misspelt":     {". {\n health {\n lameduk 5s\n }\n}\n", Corefile{Health: at("8080"), Refused: `line 3: health has no property "lameduk"`, LameduckUnknown: "line 3"}},
-		"an address without a port":       {". {\n ready localhost\n}\n", Corefile{Ready: at(""), Refused: "line 2: ready localhost is no address with a port"}},
-		"ready twice in a block":          {". {\n ready\n ready\n}\n", Corefile{Ready: at("8181"), Refused: "ready is there 2 times"}},
-		"an address twice":                {".:53 {\n ready\n}\n. {\n whoami\n}\n", Corefile{Ready: at("8181"), Refused: "the address . is defined twice"}},
-		"an address twice, with a view":   {".:53 {\n ready\n view a {\n expr true\n }\n}\n. {\n whoami\n}\n", Corefile{Ready: at("8181")}},
-		"a last brace too few":            {". {\n health {\n}\n", Corefile{Health: at("8080")}},
-		"a brace too many":                {". {\n}\n}\n", Corefile{}},
-		"a snippet that imports itself":   {"(a) {\n import a\n}\n. {\n import a\n}\n", Corefile{Refused: "line 2: the snippet (a) imports itself", Unread: []string{"*"}, LameduckUnknown: "line 2"}},
-		"snippets that import each other": {"(a) {\n import b\n}\n(b) {\n import a\n}\n. {\n import a\n}\n", Corefile{Refused: "import each other endlessly", Unread: []string{"*"}, LameduckUnknown: "endlessly"}},
-		"an import of nothing":            {". {\n import\n}\n", Corefile{Refused: "line 2: import names no file", Unread: []string{"*"}, LameduckUnknown: "line 2"}},
-		"two wildcards":                   {". {\n import /*/*\n}\n", Corefile{Refused: "only one wildcard", Unread: []string{"*"}, LameduckUnknown: "wildcard"}},
-		"a comma before a brace":          {"a, {\n}\n", Corefile{Refused: "line 1: a comma is followed by no address", Unread: []string{"*"}, LameduckUnknown: "comma"}},
+		"lameduck without a unit":             {". {\n health {\n lameduck 5\n }\n ready\n}\n", Corefile{Health: at("8080"), Ready: at("8181"), Refused: `line 3: lameduck "5" is not a duration`, LameduckUnknown: "line 3"}},
+		"a plugin on one line":                {". {\n health { lameduck 12s }\n ready\n}\n", Corefile{Health: at("8080"), Ready: at("8181"), Refused: "line 2: lameduck 12s }: write the property and the closing brace on a line each", LameduckUnknown: "line 2"}},
+		"a block on one line":                 {". { whoami }\n", Corefile{Refused: "line 1: a closing brace without an opening one", Unread: []string{"what follows the error in line 1: a closing brace without an opening one: a block needs a line of its own for each plugin, and for its closing brace"}, LameduckUnknown: "line 1"}},
+		"a block in a block":                  {". {\n ready\n . {\n  hosts /x\n }\n}\n", Corefile{Ready: at("8181"), Refused: `line 3: "." is no plugin`}},
+		"a brace without a blank":             {". {\n ready\n hosts x y{\n  ttl 5\n }\n whoami\n}\n", Corefile{Ready: at("8181"), Refused: `line 4: "ttl" is no plugin`}},
+		"a plugin that is misspelt":           {". {\n helth\n}\n", Corefile{Refused: `line 2: "helth" is no plugin of CoreDNS`}},
+		"a property that is misspelt":         {". {\n health {\n lameduk 5s\n }\n}\n", Corefile{Health: at("8080"), Refused: `line 3: health has no property "lameduk"`, LameduckUnknown: "line 3"}},
+		"an address without a port":           {". {\n ready localhost\n}\n", Corefile{Ready: at(""), Refused: "line 2: ready localhost is no address with a port"}},
+		"ready twice in a block":              {". {\n ready\n ready\n}\n", Corefile{Ready: at("8181"), Refused: "ready is there 2 times"}},
+		"an address twice":                    {".:53 {\n ready\n}\n. {\n whoami\n}\n", Corefile{Ready: at("8181"), Refused: "the address . is defined twice"}},
+		"an address twice, with a view":       {".:53 {\n ready\n view a {\n expr true\n }\n}\n. {\n whoami\n}\n", Corefile{Ready: at("8181")}},
+		"an address twice, in another case":   {"a.test {\n}\nA.test {\n}\n", Corefile{}},
+		"an address twice, by its transport":  {"tls://a.test {\n}\ntls://a.test.:853 {\n}\n", Corefile{Refused: "the address tls://a.test.:853 is defined twice"}},
+		"a zone by several transports":        {"tls://a.test {\n}\na.test {\n}\n", Corefile{}},
+		"a blank before a comma":              {"a.test , b.test {\n}\n", Corefile{Refused: `the address "" has no zone`}},
+		"a port without a zone":               {":53 {\n}\n", Corefile{Refused: `the address ":53" has no zone`}},
+		"a port that there is not":            {". {\n health :70000\n ready :0\n}\n", Corefile{Health: at(""), Ready: at(""), Refused: "line 2: health :70000: there is no such port", LameduckUnknown: "line 2"}},
+		"a way to monitor that ready has not": {". {\n ready {\n monitor sometimes\n }\n}\n", Corefile{Ready: at("8181"), Refused: `line 3: ready has no property "monitor sometimes"`}},
+		"a variable with a default":           {". {\n health {\n lameduck {$OTHER:5s}\n }\n}\n", Corefile{Health: at("8080"), Refused: "line 3: lameduck is empty: CoreDNS has no default values", LameduckUnknown: "line 3"}},
+		"a last brace too few":                {". {\n health {\n}\n", Corefile{Health: at("8080")}},
+		"a brace too many":                    {". {\n}\n}\n", Corefile{}},
+		"a snippet that imports itself":       {"(a) {\n import a\n}\n. {\n import a\n}\n", Corefile{Refused: "line 2: the snippet (a) imports itself", Unread: []string{"*"}, LameduckUnknown: "line 2"}},
+		"snippets that import each other":     {"(a) {\n import b\n}\n(b) {\n import a\n}\n. {\n import a\n}\n", Corefile{Refused: "import each other endlessly", Unread: []string{"*"}, LameduckUnknown: "endlessly"}},
+		"an import of nothing":                {". {\n import\n}\n", Corefile{Refused: "line 2: import names no file", Unread: []string{"*"}, LameduckUnknown: "line 2"}},
+		"two wildcards":                       {". {\n import /*/*\n}\n", Corefile{Refused: "only one wildcard", Unread: []string{"*"}, LameduckUnknown: "wildcard"}},
+		"a comma before a brace":              {"a, {\n}\n", Corefile{Refused: "line 1: a comma is followed by no address", Unread: []string{"*"}, LameduckUnknown: "comma"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := Read(pods(c.text))
@@ -190,7 +198,8 @@ func FuzzCorefile(f *testing.F) {
 		if files || isUnknown(text) {
 			return // CoreDNS's would read files and the environment of this machine
 		}
-		theirs, theirErr := caddyfile.Parse("Corefile", strings.NewReader(text), Directives())
+		directives, _ := Directives("")
+		theirs, theirErr := caddyfile.Parse("Corefile", strings.NewReader(text), directives)
 		if (theirErr == nil) != (err == nil && ours.refused == "") {
 			t.Fatalf("CoreDNS: %v; read here: %v %s", theirErr, err, ours.refused)
 		}

@@ -31,8 +31,23 @@ func TestDirectives(t *testing.T) {
 	if !strings.HasPrefix(directivesFile, head) && !*update {
 		t.Errorf("directives.txt is not that of CoreDNS %s; go test ./framework/coredns -run TestDirectives -update", m[1])
 	}
-	if d := Directives(); len(d) < 50 || d[0] != "root" {
+	if d, known := Directives(""); len(d) < 50 || d[0] != "root" || !known {
 		t.Errorf("%q", d)
+	}
+}
+
+func TestDirectivesOfAVersion(t *testing.T) {
+	const has, lacks, maybe = "", "is no plugin of CoreDNS", "is not known by its tag"
+	for of, want := range map[string]string{
+		"v1.12.1 multisocket": has, "v1.11.4-eksbuild.2 multisocket": lacks, "1.12.0-debian-12-r3 multisocket": has,
+		"1.6.9 federation": has, "1.7.0 federation": lacks, "1.4.0 proxy": has, "v1.12.1 proxy": lacks,
+		"1.4.0 ready": lacks, "1.5.0 ready": has, "v1.12.1 helth": lacks, "v1.99.0 helth": maybe, "latest helth": maybe, "latest ready": has,
+	} {
+		tag, plugin, _ := strings.Cut(of, " ")
+		c := Read(Source{Text: ". {\n " + plugin + "\n}\n", Tag: tag})
+		if got := c.Refused + c.Doubt; got != "" != (want != "") || !strings.Contains(got, want) || (c.Doubt != "") != (want == maybe) {
+			t.Errorf("%s: %q, %q; want %q", of, c.Refused, c.Doubt, want)
+		}
 	}
 }
 

@@ -16,6 +16,8 @@ type Source struct {
 	Import func(pattern string) ([]File, error)
 	// Env returns an environment variable of the pods, and whether it is known. nil: none is.
 	Env func(name string) (value string, known bool)
+	// Tag is that of CoreDNS's image, by which its plugins are known; empty for the latest version.
+	Tag string
 }
 
 // File is an imported file.
@@ -39,6 +41,7 @@ func (b block) has(plugin string) bool { return len(b.plugins[plugin]) > 0 }
 type parser struct {
 	source   Source
 	known    []string // the plugins of CoreDNS
+	surely   bool     // those of this version
 	tokens   []caddyfile.Token
 	at       int // the current token
 	eof      bool
@@ -49,6 +52,7 @@ type parser struct {
 	block   block
 	blocks  []block
 	refused string   // why CoreDNS does not start; the first reason
+	doubt   string   // why it may not start; the first reason
 	unread  []string // the imported files that are unknown, each with the reason
 	nothing []string // the patterns of imports that match no file
 }
@@ -70,7 +74,8 @@ func tokensOf(file, text string) []caddyfile.Token {
 
 // parse reads as much as can be read. The error is what ended it early.
 func parse(s Source) (*parser, error) {
-	p := &parser{source: s, known: Directives(), at: -1, tokens: tokensOf("", s.Text), snippets: map[string][]caddyfile.Token{}}
+	p := &parser{source: s, at: -1, tokens: tokensOf("", s.Text), snippets: map[string][]caddyfile.Token{}}
+	p.known, p.surely = Directives(s.Tag)
 	for p.next() {
 		p.block = block{plugins: map[string][]caddyfile.Token{}}
 		err := p.serverBlock()
@@ -246,8 +251,12 @@ func (p *parser) directives() error {
 // directive collects the tokens of a plugin: the rest of its line, or up to its closing brace.
 func (p *parser) directive() error {
 	name, depth := p.env(p.val()), 0
-	if !slices.Contains(p.known, name) && !isUnknown(name) {
-		p.refuse(p.errorf("%q is no plugin of CoreDNS", name))
+	switch {
+	case slices.Contains(p.known, name) || isUnknown(name):
+	case p.surely:
+		p.refuse(p.errorf("%q is no plugin of CoreDNS %s", name, p.source.Tag))
+	case p.doubt == "":
+		p.doubt = p.errorf("%q is no plugin of the CoreDNS versions that are known here, and this one is not known by its tag %s", name, p.source.Tag).Error()
 	}
 	add := func(t caddyfile.Token) { p.block.plugins[name] = append(p.block.plugins[name], t) }
 	add(p.tokens[p.at])
@@ -349,7 +358,8 @@ func (p *parser) env(text string) string {
 			}
 			at := from + strings.Index(text[from:], ref.start)
 			whole := ref.start + name + ref.end
-			if value, ok := p.source.Env(name); ok {
+			value, ok := p.source.Env(name)
+			if ok || strings.Contains(name, ":") { // there are no default values: {$NAME:5s} is empty
 				text, from = strings.ReplaceAll(text, whole, value), 0
 			} else {
 				from = at + len(whole)

@@ -73,8 +73,7 @@ const DelayedName = "delayed.spotdrill.test."
 
 // String is the settings in words. The placement is left out if it is unknown.
 func (s Settings) String() string {
-	text := fmt.Sprintf("lameduck %s, readiness %s x %d, grace period %s, replicas %d",
-		s.lameduck(), s.Readiness.Period.D(), s.Readiness.FailureThreshold, s.GracePeriod.D(), s.Replicas)
+	text := fmt.Sprintf("lameduck %s, %s, grace period %s, replicas %d", s.lameduck(), s.Readiness, s.GracePeriod.D(), s.Replicas)
 	if s.Delay != 0 {
 		text += fmt.Sprintf(", answers after %s", s.Delay.D())
 	}
@@ -171,6 +170,14 @@ type Readiness struct {
 	Period strict.Duration `yaml:"period"`
 	// FailureThreshold is the number of failures in a row after which a pod is not Ready.
 	FailureThreshold int `yaml:"failureThreshold"`
+}
+
+// String is the probe in words.
+func (r Readiness) String() string {
+	if r == (Readiness{}) {
+		return "no readiness probe"
+	}
+	return fmt.Sprintf("readiness %s x %d", r.Period.D(), r.FailureThreshold)
 }
 
 // Unready returns how long a pod that fails the probe stays Ready at most.

@@ -37,8 +37,12 @@ type addOnValue struct {
 // HorizontalPodAutoscaler, it is the controller manager.
 var autoscalers = []string{"autoscaler", "kube-controller-manager", "keda"}
 
-// scaledBy is the field manager of an autoscaler that owns the replicas; empty if there is none.
+// scaledBy is the autoscaler that owns the replicas, by its object or by its name as a field manager; empty if
+// there is none.
 func (d DNS) scaledBy() string {
+	if d.Scaler != "" {
+		return d.Scaler
+	}
 	managers, err := addon.Owners(&d.Workload, "spec", "replicas")
 	if err != nil {
 		return ""
@@ -133,7 +137,9 @@ func ReadAddOnValues(text []byte) (AddOnValues, error) {
 // WithAddOnValues adds the findings about configuration values.
 func (a Advice) WithAddOnValues(v AddOnValues) Advice {
 	if v.Corefile != "" {
-		if c := coredns.Read(coredns.Source{Text: v.Corefile, Import: a.dns.imported, Env: a.dns.env}); c.Refused != "" {
+		source := a.dns.source()
+		source.Text = v.Corefile
+		if c := coredns.Read(source); c.Refused != "" {
 			a = a.With(breaks("next-pod-starts", "CoreDNS does not start with the corefile of the configuration values: %s", c.Refused))
 		}
 	}

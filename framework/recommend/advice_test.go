@@ -183,7 +183,7 @@ func TestLint(t *testing.T) {
 
 		"readiness on /health":          {sound(asks("/health")), []string{"readiness-asks-ready"}},
 		"readiness by TCP":              {sound(func(d *DNS) { d.readiness().HTTPGet = nil }), []string{"readiness-asks-ready"}},
-		"no readiness probe":            {sound(lameduck("15s"), grace(60), func(d *DNS) { d.container().ReadinessProbe = nil }), []string{"lameduck-outlasts-readiness", "readiness-probe"}},
+		"no readiness probe":            {sound(lameduck("15s"), grace(60), func(d *DNS) { d.container().ReadinessProbe = nil }), []string{"readiness-probe"}},
 		"Kubernetes' defaults count":    {sound(readiness(0, 0)), []string{"lameduck-outlasts-readiness"}},
 		"the default grace period does": {sound(lameduck("20s"), func(d *DNS) { d.Workload.Template.Spec.TerminationGracePeriodSeconds = nil }), []string{"lameduck-within-grace-period"}},
 
@@ -327,7 +327,7 @@ func TestPatch(t *testing.T) {
 		"nor of one that only the pod reaches": {sound(corefileOf(strings.Replace(corefileText, "ready", "ready localhost:8181", 1)), none), Patch{}},
 		"nor of one that health has too":       {sound(corefileOf(strings.Replace(corefileText, "health", "health :8181", 1)), none), Patch{}},
 		"a probe where there is none": {sound(none, grace(120), lameduck("32s")), Patch{
-			Deployment: "spec:\n  template:\n    spec:\n      containers:\n      - name: coredns\n        readinessProbe:\n          failureThreshold: 3\n          httpGet:\n            path: /ready\n            port: 8181\n            scheme: HTTP\n          periodSeconds: 10\n",
+			Deployment: "spec:\n  template:\n    spec:\n      containers:\n      - name: coredns\n        readinessProbe:\n          failureThreshold: 3\n          httpGet:\n            path: /ready\n            port: 8181\n            scheme: HTTP\n          periodSeconds: 1\n",
 		}},
 		"no budget of an add-on": {sound(budgets(), asAddOn), Patch{
 			Budget:   "apiVersion: policy/v1\nkind: PodDisruptionBudget\nmetadata:\n  name: coredns\n  namespace: kube-system\nspec:\n  maxUnavailable: 1\n  selector:\n    matchLabels:\n      k8s-app: kube-dns\n",
@@ -470,7 +470,8 @@ func TestReadOnlyReads(t *testing.T) {
 		}),
 		on("app", "node-1", func(p *corev1.Pod) { p.Labels = nil }),
 	)
-	got, err := Read(t.Context(), client, noObjects(), "kube-system", "coredns")
+	_, none := cluster(t)
+	got, err := Read(t.Context(), client, none, "kube-system", "coredns")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -482,7 +483,7 @@ func TestReadOnlyReads(t *testing.T) {
 			t.Errorf("%s %s", verb, action.GetResource().Resource)
 		}
 	}
-	if _, err := Read(t.Context(), client, noObjects(), "kube-system", "kube-dns"); err == nil || !strings.Contains(err.Error(), "use --namespace and --deployment") {
+	if _, err := Read(t.Context(), client, none, "kube-system", "kube-dns"); err == nil || !strings.Contains(err.Error(), "use --namespace and --deployment") {
 		t.Errorf("another name: %v", err)
 	}
 }

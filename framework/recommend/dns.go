@@ -39,9 +39,15 @@ type DNS struct {
 	Env            []corev1.EnvVar                // of the container, also from ConfigMaps
 	Budgets        []policyv1.PodDisruptionBudget // of the workload's namespace
 	Pods           []Pod
-	Size           Size // of the cluster
-	Zones          int  // of its nodes
-	Karpenter      Karpenter
+	Size           Size   // of the cluster
+	Zones          int    // of its nodes
+	NodesUnread    string // why the nodes, and so size, zones and capacities, are not known; empty if they are
+	Gaps           []Gap
+	// Scaler is what owns the replicas; empty if no such object was found. ScaledFrom is the least
+	// replicas that it sets; 0 if unknown.
+	Scaler     string
+	ScaledFrom int
+	Karpenter  Karpenter
 }
 
 // Pod is a pod of CoreDNS or of Karpenter.
@@ -118,17 +124,19 @@ const (
 // settings returns the settings in force, including Kubernetes' defaults. The placement
 // is not a setting here, but follows from where the pods are.
 func (d DNS) settings(c coredns.Corefile) coredns.Settings {
-	probe := ptr.Deref(d.readiness(), corev1.Probe{})
 	seconds := func(n int64) strict.Duration { return strict.Duration(time.Duration(n) * time.Second) }
-	return coredns.Settings{
+	s := coredns.Settings{
 		Replicas: d.Workload.Replicas,
 		Lameduck: strict.Duration(c.Lameduck), LameduckUnknown: c.LameduckUnknown != "" || d.CorefileUnread != "",
-		Readiness: coredns.Readiness{
-			Period:           seconds(int64(cmp.Or(probe.PeriodSeconds, defaultPeriod))),
-			FailureThreshold: int(cmp.Or(probe.FailureThreshold, defaultThreshold)),
-		},
 		GracePeriod: seconds(ptr.Deref(d.Workload.Template.Spec.TerminationGracePeriodSeconds, defaultGrace)),
 	}
+	if probe := d.readiness(); probe != nil {
+		s.Readiness = coredns.Readiness{
+			Period:           seconds(int64(cmp.Or(probe.PeriodSeconds, defaultPeriod))),
+			FailureThreshold: int(cmp.Or(probe.FailureThreshold, defaultThreshold)),
+		}
+	}
+	return s
 }
 
 // container returns the container of CoreDNS.

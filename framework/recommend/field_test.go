@@ -1,6 +1,8 @@
 package recommend
 
 import (
+	"cmp"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -8,64 +10,53 @@ import (
 	"strings"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
-	fakediscovery "k8s.io/client-go/discovery/fake"
-	"k8s.io/client-go/kubernetes/fake"
-	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/yaml"
 )
 
-// overlay are the objects of YAML documents: a later one takes the place of an earlier one of its name.
-func overlay(t *testing.T, documents ...string) (typed, custom []runtime.Object, versions []string) {
+// cluster has the objects of YAML documents, and no others: a later one takes the place of an earlier one of
+// its name.
+func cluster(t *testing.T, documents ...string) (kubernetes.Interface, dynamic.Interface) {
 	t.Helper()
-	var order []string
-	texts := map[string]string{}
-	for text := range strings.SplitSeq(strings.Join(documents, "\n---\n"), "\n---\n") {
-		var o struct {
-			Kind     string
-			Metadata struct{ Namespace, Name string }
-		}
-		if err := yaml.Unmarshal([]byte(text), &o); err != nil || o.Kind == "" {
-			t.Fatalf("%v in %s", err, text)
-		}
-		key := fmt.Sprint(o)
-		if texts[key] == "" {
-			order = append(order, key)
-		}
-		texts[key] = text
+	m := &Manifests{whole: true}
+	if err := m.add([]byte(strings.Join(documents, "\n---\n")), "kube-system"); err != nil {
+		t.Fatal(err)
 	}
-	for _, key := range order {
-		object, _, err := scheme.Codecs.UniversalDeserializer().Decode([]byte(texts[key]), nil, nil)
-		if err == nil {
-			typed = append(typed, object)
-			continue
-		}
-		var u unstructured.Unstructured
-		if err := yaml.Unmarshal([]byte(texts[key]), &u.Object); err != nil {
-			t.Fatal(err)
-		}
-		versions = append(versions, u.GetAPIVersion())
-		custom = append(custom, &u)
+	return m.clients(t)
+}
+
+func (m *Manifests) clients(t *testing.T) (kubernetes.Interface, dynamic.Interface) {
+	t.Helper()
+	client, err := kubernetes.NewForConfig(m.Config())
+	if err != nil {
+		t.Fatal(err)
 	}
-	return typed, custom, versions
+	objects, err := dynamic.NewForConfig(m.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client, objects
 }
 
 // adviceFor is the advice for a cluster of these objects.
 func adviceFor(t *testing.T, documents ...string) (Advice, string) {
 	t.Helper()
-	typed, custom, versions := overlay(t, documents...)
-	client := fake.NewClientset(typed...)
-	discovery := client.Discovery().(*fakediscovery.FakeDiscovery)
-	for _, v := range versions {
-		discovery.Resources = append(discovery.Resources, &metav1.APIResourceList{GroupVersion: v})
-	}
-	d, err := Read(t.Context(), client, objectsOf(custom...), "kube-system", "")
+	client, objects := cluster(t, documents...)
+	d, err := Read(t.Context(), client, objects, "kube-system", "")
 	if err != nil {
 		t.Fatal(err)
 	}
+	return adviceOf(t, d)
+}
+
+func adviceOf(t *testing.T, d DNS) (Advice, string) {
+	t.Helper()
 	a, err := New(d)
 	if err != nil {
 		t.Fatal(err)
@@ -75,6 +66,62 @@ func adviceFor(t *testing.T, documents ...string) (Advice, string) {
 		t.Fatal(err)
 	}
 	return a, text.String()
+}
+
+// patched is the workload with the printed patch, as the API server merges it. It must be one that the API
+// server takes, and whose probe asks where the Corefile has it.
+func patched(t *testing.T, a Advice) Workload {
+	t.Helper()
+	w := a.dns.Workload
+	before, err := json.Marshal(asDeployment(w))
+	if err != nil {
+		t.Fatal(err)
+	}
+	patch, err := yaml.YAMLToJSON([]byte(cmp.Or(a.Patch.Deployment, "{}")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	merged, err := strategicpatch.StrategicMergePatch(before, patch, appsv1.Deployment{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var after appsv1.Deployment
+	if err := yaml.UnmarshalStrict(merged, &after); err != nil {
+		t.Fatal(err)
+	}
+	w.Template = after.Spec.Template
+	old, now := a.dns.Workload.Template.Spec, w.Template.Spec
+	if !equality.Semantic.DeepEqual(old.Volumes, now.Volumes) || len(old.Containers) != len(now.Containers) {
+		t.Errorf("the patch changes volumes or containers: %s", merged)
+	}
+	for i, c := range now.Containers {
+		if c.Image != old.Containers[i].Image || c.Name != old.Containers[i].Name {
+			t.Errorf("container %s has image %q instead of %q", c.Name, c.Image, old.Containers[i].Image)
+		}
+		probe := c.ReadinessProbe
+		if probe == nil {
+			continue
+		}
+		handlers := 0
+		for _, set := range []bool{probe.HTTPGet != nil, probe.TCPSocket != nil, probe.Exec != nil, probe.GRPC != nil} {
+			if set {
+				handlers++
+			}
+		}
+		if handlers != 1 {
+			t.Errorf("the probe of container %s has %d handlers: %s", c.Name, handlers, merged)
+		}
+	}
+	d := a.dns
+	d.Workload = w
+	if a.Patch.Deployment != "" && d.readiness() != nil && d.readiness().HTTPGet != nil && len(a.corefile.Ready) > 0 && a.corefile.Refused == "" {
+		for _, f := range d.lintReadiness(a.corefile) {
+			if f.Rule == "readiness-port" || f.Rule == "readiness-asks-ready" {
+				t.Errorf("with the patch, still %s: %s", f.Rule, f.Got)
+			}
+		}
+	}
+	return w
 }
 
 func file(t *testing.T, path ...string) string {
@@ -223,6 +270,7 @@ func TestClustersOfTheField(t *testing.T) {
 				objects = append(objects, keys(t, "coredns", "Corefile", file(t, "corefiles", "Corefile."+c.corefile)))
 			}
 			a, text := adviceFor(t, objects...)
+			patched(t, a)
 			var rules []string
 			for _, f := range a.Findings {
 				if f.Unknown {
@@ -301,8 +349,8 @@ func TestPlatformsWithDNSOfTheirOwn(t *testing.T) {
 			}
 		})
 	}
-	client := fake.NewClientset()
-	if _, err := Read(t.Context(), client, noObjects(), "kube-system", ""); err == nil || !strings.Contains(err.Error(), "use --namespace and --deployment") {
+	client, objects := cluster(t)
+	if _, err := Read(t.Context(), client, objects, "kube-system", ""); err == nil || !strings.Contains(err.Error(), "use --namespace and --deployment") {
 		t.Errorf("no DNS at all: %v", err)
 	}
 }

@@ -5,44 +5,17 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
-	fakediscovery "k8s.io/client-go/discovery/fake"
-	"k8s.io/client-go/kubernetes/fake"
-	"k8s.io/client-go/kubernetes/scheme"
-	"sigs.k8s.io/yaml"
 )
 
 // readObjects reads the Karpenter of a cluster with the objects of some YAML documents.
 func readObjects(t *testing.T, documents ...string) Karpenter {
 	t.Helper()
-	var typed, custom []runtime.Object
-	served := map[string]bool{"karpenter.sh/v1": true}
-	for text := range strings.SplitSeq(strings.Join(documents, "\n---\n"), "\n---\n") {
-		object, _, err := scheme.Codecs.UniversalDeserializer().Decode([]byte(text), nil, nil)
-		if err == nil {
-			typed = append(typed, object)
-			continue
-		}
-		var u unstructured.Unstructured
-		if err := yaml.Unmarshal([]byte(text), &u.Object); err != nil || u.GetKind() == "" {
-			t.Fatalf("%v in %s", err, text)
-		}
-		served[u.GetAPIVersion()] = true
-		custom = append(custom, &u)
-	}
-	client := fake.NewClientset(typed...)
-	discovery := client.Discovery().(*fakediscovery.FakeDiscovery)
-	for version := range served {
-		discovery.Resources = append(discovery.Resources, &metav1.APIResourceList{GroupVersion: version})
-	}
+	client, objects := cluster(t, append(documents, "apiVersion: karpenter.sh/v1\nkind: NodeClaim\nmetadata: {name: x}")...)
 	nodes, _, err := readNodes(t.Context(), client)
 	if err != nil {
 		t.Fatal(err)
 	}
-	k, err := readKarpenter(t.Context(), client, objectsOf(custom...), nodes)
+	k, err := readKarpenter(t.Context(), client, objects, nodes)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +75,7 @@ func TestKarpenterIsFoundByWhatItIs(t *testing.T) {
 		"EKS Auto Mode":               {[]string{"apiVersion: v1\nkind: Node\nmetadata: {name: i-0, labels: {eks.amazonaws.com/compute-type: auto}}"}, "that of EKS Auto Mode", ""},
 	} {
 		k := readObjects(t, append(c.objects, aPool)...)
-		if !strings.HasPrefix(k.String(), c.want) || k.Deployment != nil && k.queue() != c.queue {
+		if !strings.HasPrefix(k.String(), c.want) || k.Workload != nil && k.queue() != c.queue {
 			t.Errorf("%s: %q, want %q", name, k, c.want)
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/version"
 
@@ -20,8 +19,8 @@ type Karpenter struct {
 	Installed bool
 	// Unread is why the rest could not be read.
 	Unread string
-	// Deployment is nil if none was found that runs Karpenter.
-	Deployment *appsv1.Deployment
+	// Workload is nil if none was found that runs Karpenter.
+	Workload   *Workload
 	controller string // the name of its container
 	// Auto reports whether the cluster has nodes of EKS Auto Mode, whose Karpenter runs outside of it.
 	Auto bool
@@ -35,6 +34,10 @@ type Karpenter struct {
 	// FormerQueue is the queue in the ConfigMap karpenter-global-settings, which versions
 	// before v0.33 read.
 	FormerQueue string
+	// FormerUnread is why that is not known.
+	FormerUnread string
+	// Gaps are rules about it that cannot be evaluated.
+	Gaps []Gap
 	// Others are the other handlers of the cluster.
 	Others []TerminationHandler
 	// Removed are the kinds of removed APIs of which there are still objects.
@@ -75,12 +78,12 @@ func (k Karpenter) String() string {
 		return ""
 	case k.Unread != "":
 		return "not read: " + k.Unread
-	case k.Deployment == nil && k.Auto:
+	case k.Workload == nil && k.Auto:
 		return "that of EKS Auto Mode, which runs outside of the cluster and reads a queue of its own"
-	case k.Deployment == nil:
-		return "not found: no running Deployment has its image, its settings, its label or its rights"
+	case k.Workload == nil:
+		return "not found: no running workload has its image, its settings, its label or its rights"
 	}
-	text := k.Deployment.Namespace + "/" + k.Deployment.Name
+	text := k.Workload.Namespace + "/" + k.Workload.Name
 	if v := k.version(); v != nil {
 		text += " v" + v.String()
 	}
@@ -92,14 +95,14 @@ func (k Karpenter) String() string {
 func (d DNS) lintKarpenter() []Finding {
 	k := d.Karpenter
 	if k.Unread != "" {
-		return []Finding{unknown("karpenter", "the cluster has Karpenter's API, but %s", k.Unread)}
+		return []Finding{unknown("karpenter", "%s", k.Unread)}
 	}
 	switch {
 	case !k.Installed:
 		return nil
-	case k.Deployment == nil && !k.Auto && (len(k.Pools) > 0 || k.Nodes):
-		return []Finding{unknown("karpenter", "the cluster has NodePools or nodes of Karpenter, but no running Deployment with its image, its settings, its label or its rights was found")}
-	case k.Deployment == nil:
+	case k.Workload == nil && !k.Auto && (len(k.Pools) > 0 || k.Nodes):
+		return []Finding{unknown("karpenter", "the cluster has NodePools or nodes of Karpenter, but no running workload with its image, its settings, its label or its rights was found")}
+	case k.Workload == nil:
 		return nil
 	}
 	var found []Finding
@@ -110,7 +113,8 @@ func (d DNS) lintKarpenter() []Finding {
 	found = append(found, d.lintCircle()...)
 	found = append(found, d.lintConsolidation()...)
 	found = append(found, d.lintKept()...)
-	return append(found, k.lintOverlap()...)
+	found = append(found, k.lintOverlap()...)
+	return append(found, gaps(k.Gaps)...)
 }
 
 // lintQueue checks whether Karpenter hears of interruptions.
@@ -118,8 +122,11 @@ func (k Karpenter) lintQueue() []Finding {
 	const rule = "karpenter-interruption-queue"
 	const value, formerValue = "settings.interruptionQueue", "settings.aws.interruptionQueueName"
 	if k.beforeQueueSetting() {
-		if k.FormerQueue != "" {
+		switch {
+		case k.FormerQueue != "":
 			return nil
+		case k.FormerUnread != "":
+			return []Finding{unknown(rule, "%s", k.FormerUnread).fixedBy(formerValue)}
 		}
 		return []Finding{breaks(rule, "the ConfigMap karpenter-global-settings names no aws.interruptionQueueName").fixedBy(formerValue)}
 	}
@@ -139,7 +146,7 @@ func (k Karpenter) lintQueue() []Finding {
 // InterruptionQueue is the name of the queue that Karpenter reads; empty if it has none, or
 // that is not known.
 func (a Advice) InterruptionQueue() string {
-	if k := a.dns.Karpenter; k.Deployment != nil {
+	if k := a.dns.Karpenter; k.Workload != nil {
 		return k.queue()
 	}
 	return ""
@@ -224,7 +231,7 @@ func (k Karpenter) lintPlace() []Finding {
 // deadTerm finds a term of Karpenter's required node affinity that was to keep it off its
 // nodes by a label that nodes no longer have.
 func (k Karpenter) deadTerm() string {
-	affinity := k.Deployment.Spec.Template.Spec.Affinity
+	affinity := k.Workload.Template.Spec.Affinity
 	if affinity == nil || affinity.NodeAffinity == nil || affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
 		return ""
 	}
@@ -243,7 +250,7 @@ func (k Karpenter) deadTerm() string {
 
 // lintCircle checks whether Karpenter needs the DNS whose nodes it has to launch.
 func (d DNS) lintCircle() []Finding {
-	spec := d.Karpenter.Deployment.Spec.Template.Spec
+	spec := d.Karpenter.Workload.Template.Spec
 	clusterFirst := spec.DNSPolicy == corev1.DNSClusterFirstWithHostNet || !spec.HostNetwork && (spec.DNSPolicy == "" || spec.DNSPolicy == corev1.DNSClusterFirst)
 	if !clusterFirst || len(d.Pods) == 0 || slices.ContainsFunc(d.Pods, func(p Pod) bool { return p.Pool == "" }) {
 		return nil
@@ -287,9 +294,7 @@ func (k Karpenter) version() *version.Version {
 	if c == nil {
 		return nil
 	}
-	image, _, _ := strings.Cut(c.Image, "@")
-	_, tag, _ := strings.Cut(image[strings.LastIndex(image, "/")+1:], ":")
-	v, err := version.ParseGeneric(tag)
+	v, err := version.ParseGeneric(tagOf(c.Image))
 	if err != nil {
 		return nil
 	}
@@ -304,7 +309,7 @@ func (k Karpenter) beforeQueueSetting() bool {
 
 // container is the one in which it was found, else the one named controller, else the first.
 func (k Karpenter) container() *corev1.Container {
-	return containerOf(&k.Deployment.Spec.Template.Spec, cmp.Or(k.controller, "controller"))
+	return containerOf(&k.Workload.Template.Spec, cmp.Or(k.controller, "controller"))
 }
 
 // setting is the value of a setting, by its environment variable or the argument of the same name; and

@@ -5,20 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	fakediscovery "k8s.io/client-go/discovery/fake"
-	"k8s.io/client-go/dynamic"
-	dynamicfake "k8s.io/client-go/dynamic/fake"
-	"k8s.io/client-go/kubernetes/fake"
-	clienttesting "k8s.io/client-go/testing"
-
-	"github.com/spotdrill/spotdrill/framework/coredns"
 )
 
 // soundKarpenter follows every rule, unless change breaks some.
@@ -27,15 +15,14 @@ func soundKarpenter(change ...func(*DNS)) DNS {
 		labels := map[string]string{"app.kubernetes.io/name": "karpenter"}
 		d.Karpenter = Karpenter{
 			Installed: true,
-			Deployment: &appsv1.Deployment{
+			Workload: &Workload{
 				ObjectMeta: metav1.ObjectMeta{Name: "karpenter", Namespace: "karpenter", Labels: labels},
-				Spec: appsv1.DeploymentSpec{
-					Selector: &metav1.LabelSelector{MatchLabels: labels},
-					Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{
-						Name: "controller", Image: "registry.example.com:5000/karpenter/controller:1.14.1@sha256:00",
-						Env: []corev1.EnvVar{{Name: "INTERRUPTION_QUEUE", Value: "production"}},
-					}}}},
-				},
+				Kind:       Deployment, Replicas: 2,
+				Selector: &metav1.LabelSelector{MatchLabels: labels},
+				Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{
+					Name: "controller", Image: "registry.example.com:5000/karpenter/controller:1.14.1@sha256:00",
+					Env: []corev1.EnvVar{{Name: "INTERRUPTION_QUEUE", Value: "production"}},
+				}}}},
 			},
 			Pods:  []Pod{{Name: "karpenter-a", Node: "system-1"}},
 			Pools: []Pool{{Name: "spot", Consolidates: true, Requirements: []corev1.NodeSelectorRequirement{in(capacityType, "spot")}}},
@@ -70,8 +57,8 @@ func TestLintKarpenter(t *testing.T) {
 	empty := func(d *DNS) { d.Karpenter.Pools[0].Consolidates = false }
 	policy := func(p corev1.DNSPolicy, host bool) func(*DNS) {
 		return func(d *DNS) {
-			d.Karpenter.Deployment.Spec.Template.Spec.DNSPolicy = p
-			d.Karpenter.Deployment.Spec.Template.Spec.HostNetwork = host
+			d.Karpenter.Workload.Template.Spec.DNSPolicy = p
+			d.Karpenter.Workload.Template.Spec.HostNetwork = host
 		}
 	}
 	next := func(h TerminationHandler) func(*DNS) {
@@ -87,9 +74,9 @@ func TestLintKarpenter(t *testing.T) {
 	}{
 		"sound":                {dns: soundKarpenter()},
 		"none":                 {dns: sound()},
-		"run by EKS Auto Mode": {dns: soundKarpenter(noQueue, func(d *DNS) { d.Karpenter.Deployment, d.Karpenter.Auto = nil, true })},
-		"not found":            {dns: soundKarpenter(func(d *DNS) { d.Karpenter.Deployment = nil }), want: []string{"karpenter?"}, got: "NodePools or nodes of Karpenter"},
-		"only its API is left": {dns: soundKarpenter(func(d *DNS) { d.Karpenter.Deployment, d.Karpenter.Pools = nil, nil })},
+		"run by EKS Auto Mode": {dns: soundKarpenter(noQueue, func(d *DNS) { d.Karpenter.Workload, d.Karpenter.Auto = nil, true })},
+		"not found":            {dns: soundKarpenter(func(d *DNS) { d.Karpenter.Workload = nil }), want: []string{"karpenter?"}, got: "NodePools or nodes of Karpenter"},
+		"only its API is left": {dns: soundKarpenter(func(d *DNS) { d.Karpenter.Workload, d.Karpenter.Pools = nil, nil })},
 		"the ARN of its queue": {
 			dns:  soundKarpenter(controller(func(c *corev1.Container) { c.Env[0].Value = "arn:aws:sqs:eu-west-1:111122223333:production" })),
 			want: []string{"karpenter-interruption-queue-name"}, got: "INTERRUPTION_QUEUE is arn:aws:sqs:",
@@ -197,7 +184,7 @@ func TestATermOfAnAffinityWithoutItsLabel(t *testing.T) {
 	}
 	d := soundKarpenter(func(d *DNS) {
 		d.Karpenter.Pods[0].Pool = "spot"
-		d.Karpenter.Deployment.Spec.Template.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+		d.Karpenter.Workload.Template.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
 			RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{term(poolLabel), term(formerPoolLabel)}},
 		}}
 	})
@@ -236,61 +223,37 @@ func TestRequirementsThatContradict(t *testing.T) {
 	}
 }
 
-// objectsOf are the objects of Karpenter's APIs in a cluster.
-func objectsOf(objects ...runtime.Object) *dynamicfake.FakeDynamicClient {
-	kinds := map[schema.GroupVersionResource]string{
-		{Group: karpenterGroup, Version: "v1", Resource: "nodepools"}:         "NodePoolList",
-		{Group: karpenterAWSGroup, Version: "v1", Resource: "ec2nodeclasses"}: "EC2NodeClassList",
-	}
-	for _, k := range removedKinds() {
-		kinds[schema.GroupVersionResource{Group: k.Group, Version: k.Version, Resource: k.Resource}] = k.Kind + "List"
-	}
-	return dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), kinds, objects...)
-}
-
-func noObjects() dynamic.Interface { return objectsOf() }
-
 func TestReadKarpenter(t *testing.T) {
-	d := soundKarpenter()
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1", Labels: map[string]string{poolLabel: "spot"}}}
-	pod := func(name, namespace string, labels map[string]string) *corev1.Pod {
-		return &corev1.Pod{
-			ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace, Labels: labels, Annotations: map[string]string{coredns.DoNotDisrupt: "true"}},
-			Spec:       corev1.PodSpec{NodeName: "node-1"},
-		}
-	}
-	corefile := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "coredns", Namespace: "kube-system"}, Data: map[string]string{"Corefile": corefileText}}
-	former := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: formerSettings, Namespace: "karpenter"}, Data: map[string]string{"aws.interruptionQueueName": "old"}}
-	cluster := func(versions ...string) *fake.Clientset {
-		client := fake.NewClientset(
-			asDeployment(d.Workload), d.Karpenter.Deployment, node, corefile, former,
-			pod("a", "kube-system", d.Workload.Template.Labels), pod("k", "karpenter", d.Karpenter.Deployment.Labels),
-		)
-		for _, v := range versions {
-			client.Discovery().(*fakediscovery.FakeDiscovery).Resources = append(client.Discovery().(*fakediscovery.FakeDiscovery).Resources, &metav1.APIResourceList{GroupVersion: v})
-		}
-		return client
-	}
-	pool := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": map[string]any{"name": "spot"},
-		"spec": map[string]any{
-			"weight": int64(10),
-			"template": map[string]any{
-				"metadata": map[string]any{"labels": map[string]any{"team": "a"}},
-				"spec":     map[string]any{"requirements": []any{map[string]any{"key": capacityType, "operator": "In", "values": []any{"spot"}, "minValues": int64(1)}}},
-			},
-			"disruption": map[string]any{"consolidationPolicy": "WhenEmptyOrUnderutilized", "consolidateAfter": "1m", "budgets": []any{map[string]any{"nodes": "10%"}}},
-		},
-	}}
-	provisioner := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "karpenter.sh/v1alpha5", "kind": "Provisioner", "metadata": map[string]any{"name": "default"}}}
-
-	got, err := Read(t.Context(), cluster("karpenter.sh/v1", "karpenter.sh/v1alpha5"), objectsOf(pool, provisioner), "kube-system", "coredns")
-	if err != nil {
-		t.Fatal(err)
-	}
-	k := got.Karpenter
-	if k.String() != "karpenter/karpenter v1.14.1" || k.FormerQueue != "old" || len(k.Pods) != 1 || k.Pods[0].Pool != "spot" || got.Pods[0].Pool != "spot" || !got.Pods[0].Kept {
-		t.Errorf("read %s, %+v", k, got)
+	const karpenter = `apiVersion: apps/v1
+kind: Deployment
+metadata: {name: karpenter, namespace: karpenter}
+spec: {selector: {matchLabels: {app: karpenter}}, template: {spec: {containers: [{name: controller, image: karpenter/controller:1.14.1}]}}}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: karpenter-global-settings, namespace: karpenter}
+data: {aws.interruptionQueueName: old}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: k, namespace: karpenter, labels: {app: karpenter}}
+spec: {nodeName: node-a}
+---
+apiVersion: v1
+kind: Node
+metadata: {name: node-a, labels: {karpenter.sh/nodepool: spot}}`
+	const pool = `apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: spot}
+spec:
+  weight: 10
+  template: {metadata: {labels: {team: a}}, spec: {requirements: [{key: karpenter.sh/capacity-type, operator: In, values: [spot], minValues: 1}]}}
+  disruption: {consolidationPolicy: WhenEmptyOrUnderutilized, consolidateAfter: 1m, budgets: [{nodes: 10%}]}`
+	const provisioner = "apiVersion: karpenter.sh/v1alpha5\nkind: Provisioner\nmetadata: {name: default}"
+	a, _ := adviceFor(t, file(t, "base.yaml"), karpenter, pool, provisioner)
+	k := a.dns.Karpenter
+	if k.String() != "karpenter/karpenter v1.14.1" || k.FormerQueue != "old" || len(k.Pods) != 1 || k.Pods[0].Pool != "spot" || a.dns.Pods[0].Pool != "spot" {
+		t.Errorf("read %s, %+v", k, a.dns)
 	}
 	if len(k.Pools) != 1 || k.Pools[0].Weight != 10 || !k.Pools[0].Consolidates || len(k.Pools[0].Requirements) != 2 {
 		t.Errorf("read pools %+v", k.Pools)
@@ -298,16 +261,8 @@ func TestReadKarpenter(t *testing.T) {
 	if len(k.Removed) != 1 || k.Removed[0].Kind != "Provisioner" {
 		t.Errorf("read removed kinds %+v", k.Removed)
 	}
-
-	if got, err := Read(t.Context(), cluster("apps/v1"), noObjects(), "kube-system", "coredns"); err != nil || got.Karpenter.Installed {
-		t.Errorf("without its API: %v, %+v", err, got.Karpenter)
-	}
-	forbidding := objectsOf(pool)
-	forbidding.PrependReactor("list", "nodepools", func(clienttesting.Action) (bool, runtime.Object, error) {
-		return true, nil, apierrors.NewForbidden(schema.GroupResource{Group: karpenterGroup, Resource: "nodepools"}, "", nil)
-	})
-	if got, err := Read(t.Context(), cluster("karpenter.sh/v1"), forbidding, "kube-system", "coredns"); err != nil || !strings.Contains(got.Karpenter.Unread, "forbidden") {
-		t.Errorf("nodepools that may not be listed: %v, %+v", err, got.Karpenter)
+	if a, _ := adviceFor(t, file(t, "base.yaml"), karpenter); a.dns.Karpenter.Installed {
+		t.Errorf("without its API: %+v", a.dns.Karpenter)
 	}
 }
 

@@ -36,6 +36,10 @@ func (d DNS) lintStart(c coredns.Corefile) []Finding {
 		return []Finding{unknown("corefile", "%s", d.CorefileUnread)}
 	case c.Refused != "":
 		return []Finding{breaks("next-pod-starts", "CoreDNS does not start with the Corefile of ConfigMap %s: %s", d.ConfigMap, c.Refused)}
+	case c.Doubt != "":
+		f := unknown("next-pod-starts", "whether CoreDNS starts with the Corefile of ConfigMap %s: %s", d.ConfigMap, c.Doubt)
+		f.Fix = "start one with this image: spotdrill recommend --try-next-pod"
+		return []Finding{f}
 	}
 	return nil
 }
@@ -67,7 +71,7 @@ func (d DNS) lintEnd(c coredns.Corefile, s coredns.Settings) []Finding {
 	case unknownHook != "":
 		found = append(found, unknown(rule, "it is unknown %s; it uses up terminationGracePeriodSeconds %.0f, which lameduck %s needs", unknownHook, s.GracePeriod.D().Seconds(), s.Lameduck.D()).fixedBy(end.Seconds()))
 	}
-	if s.Lameduck.D() < s.Readiness.Unready()+ProxySync {
+	if d.readiness() != nil && s.Lameduck.D() < s.Readiness.Unready()+ProxySync {
 		found = append(found, breaks("lameduck-outlasts-readiness",
 			"lameduck %s, but a terminating pod stays Ready for up to %s (%s x %d) and in kube-proxy's rules for up to %s more",
 			s.Lameduck.D(), s.Readiness.Unready(), s.Readiness.Period.D(), s.Readiness.FailureThreshold, ProxySync).
@@ -127,11 +131,17 @@ func (d DNS) lintReadiness(c coredns.Corefile) []Finding {
 // lintReplicas checks whether DNS survives the loss of a node, or of all spot nodes.
 func (d DNS) lintReplicas(s coredns.Settings) []Finding {
 	var found []Finding
-	if s.Replicas < 2 {
-		f := breaks("replicas", "replicas %d", s.Replicas)
-		if by := d.scaledBy(); by != "" {
-			f.Fix = "at least 2 replicas as the minimum of the autoscaler that owns them (" + by + "), on different nodes"
+	f := breaks("replicas", "replicas %d", s.Replicas)
+	if by := d.scaledBy(); by != "" {
+		f.Fix = "at least 2 replicas as the minimum of the autoscaler that owns them (" + by + "), on different nodes"
+		if s.Replicas > 1 && d.ScaledFrom == 1 {
+			f.Got += fmt.Sprintf(", and %s may scale to 1", by)
 		}
+	}
+	switch {
+	case d.Workload.Kind == DaemonSet && s.Replicas == 0:
+		found = append(found, unknown("replicas", "how many pods %s has is not known", d.Workload))
+	case s.Replicas < 2 || d.ScaledFrom == 1:
 		found = append(found, f)
 	}
 	found = append(found, d.lintSpread()...)
@@ -147,6 +157,7 @@ func (d DNS) lintReplicas(s coredns.Settings) []Finding {
 	}
 	const rule = "not-all-on-spot"
 	switch {
+	case slices.ContainsFunc(d.Gaps, func(g Gap) bool { return g.Rule == rule }):
 	case len(d.Pods) == 0:
 		f := unknown(rule, "%s has no pods on nodes", d.Workload)
 		f.Fix = "find out why: `kubectl -n " + d.Workload.Namespace + " describe " + strings.ToLower(string(d.Workload.Kind)) + " " + d.Workload.Name + "`"
@@ -154,11 +165,19 @@ func (d DNS) lintReplicas(s coredns.Settings) []Finding {
 	case spot == len(d.Pods):
 		found = append(found, breaks(rule, "all %d pods are on spot nodes: %s", spot, places(d.Pods)))
 	case spot+len(unlabelled) == len(d.Pods):
-		f := unknown(rule, "no label shows the capacity of %s", strings.Join(unlabelled, ", "))
+		f := unknown(rule, "no label shows the capacity of %s%s", strings.Join(unlabelled, ", "), after("; ", d.NodesUnread))
 		f.Fix = "label the nodes with " + history.CapacityLabel + ", or ensure that one of them is not spot"
 		found = append(found, f)
 	}
 	return found
+}
+
+// after is a text behind a separator, if there is one.
+func after(separator, text string) string {
+	if text == "" {
+		return ""
+	}
+	return separator + text
 }
 
 // places lists which pod is on which node.
@@ -186,8 +205,8 @@ func (d DNS) lintBudgets(s coredns.Settings) []Finding {
 	of := d.budgetsOfPods()
 	switch len(of) {
 	case 0:
-		if d.Workload.Kind == DaemonSet {
-			return nil // a drain leaves its pods where they are
+		if d.Workload.Kind == DaemonSet || slices.ContainsFunc(d.Gaps, func(g Gap) bool { return g.Rule == "budget" }) {
+			return nil // a drain leaves its pods where they are; or it is not known
 		}
 		return []Finding{breaks("budget", "no PodDisruptionBudget selects the pods")}
 	case 1:
@@ -249,11 +268,15 @@ func (d DNS) replicasFor() int {
 
 // lintSize checks whether there are enough replicas for the size of the cluster.
 func (d DNS) lintSize(s coredns.Settings) []Finding {
+	const rule = "replicas-for-cluster-size"
 	want := d.replicasFor()
+	if d.NodesUnread != "" && d.Workload.Kind != DaemonSet {
+		return gaps([]Gap{{rule, d.NodesUnread}})
+	}
 	if s.Replicas < 2 || s.Replicas >= want || d.Workload.Kind == DaemonSet {
 		return nil // fewer than two break another rule; a DaemonSet has as many as nodes
 	}
-	f := breaks("replicas-for-cluster-size", "replicas %d, and the cluster has %s", s.Replicas, d.Size).fixedBy(want)
+	f := breaks(rule, "replicas %d, and the cluster has %s", s.Replicas, d.Size).fixedBy(want)
 	if by := d.scaledBy(); by != "" {
 		f.Fix = fmt.Sprintf("at least %d replicas as the minimum of the autoscaler that owns them (%s)", want, by)
 	}

@@ -1,6 +1,7 @@
 package recommend
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -100,14 +101,12 @@ func (m *Mount) readVolume(ctx context.Context, client kubernetes.Interface, nam
 
 func (m *Mount) readConfigMap(ctx context.Context, client kubernetes.Interface, namespace, name string, items []corev1.KeyToPath, optional bool) error {
 	cm, err := client.CoreV1().ConfigMaps(namespace).Get(ctx, name, metav1.GetOptions{})
-	switch {
-	case apierrors.IsNotFound(err) && optional:
-		return nil
-	case apierrors.IsNotFound(err) || apierrors.IsForbidden(err):
-		m.Unread = err.Error()
-		return nil
-	case err != nil:
-		return fmt.Errorf("read ConfigMap %s/%s: %w", namespace, name, err)
+	if err != nil {
+		why, fatal := unread(err)
+		if !apierrors.IsNotFound(err) || !optional {
+			m.Unread = why
+		}
+		return fatal
 	}
 	for key, text := range cm.Data {
 		at := key
@@ -205,7 +204,11 @@ func (d DNS) mounted(file string) (MountedFile, error) {
 
 // source is the Corefile with what the pods read next to it.
 func (d DNS) source() coredns.Source {
-	return coredns.Source{Text: d.Corefile, Import: d.imported, Env: d.env}
+	s := coredns.Source{Text: d.Corefile, Import: d.imported, Env: d.env}
+	if c := d.container(); c != nil && c.Image != "" {
+		s.Tag = cmp.Or(tagOf(c.Image), "none")
+	}
+	return s
 }
 
 // imported are the mounted files that the pattern of an import matches. CoreDNS looks for them in the

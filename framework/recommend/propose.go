@@ -48,6 +48,9 @@ func (d DNS) propose(s coredns.Settings) coredns.Settings {
 	if d.Workload.Kind != DaemonSet && d.scaledBy() == "" {
 		out.Replicas = max(s.Replicas, d.replicasFor())
 	}
+	if d.readiness() == nil {
+		out.Readiness = coredns.Readiness{Period: strict.Duration(time.Second), FailureThreshold: defaultThreshold}
+	}
 	preStop, _ := d.preStop()
 	fits := func() bool { return preStop+out.Lameduck.D()+ShutdownTime < out.GracePeriod.D() }
 	least := func() strict.Duration { return strict.Duration(max(out.Readiness.Unready()+ProxySync, leastLameduck)) }
@@ -55,7 +58,7 @@ func (d DNS) propose(s coredns.Settings) coredns.Settings {
 		return out
 	}
 	if !platforms[d.Platform].workload && d.Platform != EKSAddOn {
-		out.Lameduck = s.Lameduck
+		out.Lameduck, out.Readiness = s.Lameduck, s.Readiness
 		return out
 	}
 	out.Readiness.Period = strict.Duration(time.Second)
@@ -91,7 +94,7 @@ func (a Advice) patch() (p Patch, err error) {
 		}
 	}
 	var affinity *corev1.Affinity
-	if a.violates("not-all-on-spot") && d.Workload.Kind == Deployment {
+	if a.violates("not-all-on-spot") && d.Workload.Kind != DaemonSet {
 		affinity = d.awayFromSpot()
 	}
 	if d.Platform == EKSAddOn {
@@ -227,7 +230,7 @@ func (a Advice) patchWorkload(affinity *corev1.Affinity, all bool) (string, erro
 			"preferredDuringSchedulingIgnoredDuringExecution": affinity.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution,
 		}}
 	}
-	if spreading := a.spreading(); all && len(spreading) > 0 && d.Workload.Kind == Deployment {
+	if spreading := a.spreading(); all && len(spreading) > 0 && d.Workload.Kind != DaemonSet {
 		pod["topologySpreadConstraints"] = spreading
 	}
 	if all && now.Replicas != want.Replicas {

@@ -5,28 +5,35 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
-	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/utils/ptr"
 
 	"github.com/spotdrill/spotdrill/framework/coredns"
 )
 
+// Gap is a rule that cannot be evaluated, as something could not be read.
+type Gap struct{ Rule, Why string }
+
 // Read reads the workload that answers the cluster's DNS, or the one of that name, and what belongs to
-// it. It only gets and lists: Services, Deployments, DaemonSets, ConfigMaps, PodDisruptionBudgets and
-// Pods of the namespace, and Nodes. If the cluster serves Karpenter's API, it also lists the Deployments
-// and DaemonSets of every namespace, to find Karpenter and other handlers, and Karpenter's Pods, NodePools
-// and EC2NodeClasses; it gets the ConfigMaps of their settings, and lists ClusterRoles and their bindings
-// where only the rights of a workload show what it is.
+// it. It only gets and lists: Services, EndpointSlices, Deployments, StatefulSets, DaemonSets, ConfigMaps,
+// PodDisruptionBudgets, HorizontalPodAutoscalers and Pods of the namespace, and Nodes. If the cluster serves
+// Karpenter's API, it also lists the workloads of every namespace, to find Karpenter and other handlers, and
+// Karpenter's Pods, NodePools and EC2NodeClasses; it gets the ConfigMaps of their settings, and lists
+// ClusterRoles and their bindings if only the rights of a workload show what it is. What cannot be read is a
+// gap; the error is that nothing answers, or that the cluster has no DNS that can be judged.
 func Read(ctx context.Context, client kubernetes.Interface, objects dynamic.Interface, namespace, name string) (DNS, error) {
 	of, nodes, err := readNodes(ctx, client)
-	if err != nil {
+	why, fatal := unread(err)
+	if fatal != nil {
 		return DNS{}, err
 	}
-	d := DNS{Size: sizeOf(nodes), Zones: zonesOf(nodes)}
+	d := DNS{Size: sizeOf(nodes), Zones: zonesOf(nodes), NodesUnread: why}
 	d.Workload, d.Others, err = findWorkload(ctx, client, namespace, name)
 	d.Platform = platformOf(d.Workload, nodes)
 	if err != nil && (!errors.Is(err, errNoDNS) || d.Platform == "" || name != "") {
@@ -54,15 +61,60 @@ func (d *DNS) readWorkload(ctx context.Context, client kubernetes.Interface, nod
 		}
 		d.Env = c.Env
 	}
-	budgets, err := client.PolicyV1().PodDisruptionBudgets(w.Namespace).List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return fmt.Errorf("list PodDisruptionBudgets in %s: %w", w.Namespace, err)
+	gap := func(rule string, err error) error {
+		why, fatal := unread(err)
+		if why != "" {
+			d.Gaps = append(d.Gaps, Gap{rule, why})
+		}
+		return fatal
 	}
-	d.Budgets = budgets.Items
-	if d.Pods, err = nodes.podsSelected(ctx, client, w.ObjectMeta, w.Selector); err == nil && w.Kind == DaemonSet {
+	budgets, err := client.PolicyV1().PodDisruptionBudgets(w.Namespace).List(ctx, metav1.ListOptions{})
+	if err == nil {
+		d.Budgets = budgets.Items
+	} else if !notServed(err) {
+		if err := gap("budget", fmt.Errorf("list PodDisruptionBudgets in %s: %w", w.Namespace, err)); err != nil {
+			return err
+		}
+	}
+	d.Pods, err = nodes.podsSelected(ctx, client, w.ObjectMeta, w.Selector)
+	if err := gap("not-all-on-spot", err); err != nil {
+		return err
+	}
+	if w.Kind == DaemonSet {
 		d.Workload.Replicas = max(w.Replicas, len(d.Pods))
 	}
-	return err
+	return d.readScaler(ctx, client)
+}
+
+// readScaler finds the autoscaler of the workload: a HorizontalPodAutoscaler, which KEDA makes as well, or a
+// cluster-proportional-autoscaler.
+func (d *DNS) readScaler(ctx context.Context, client kubernetes.Interface) error {
+	w := d.Workload
+	scalers, err := client.AutoscalingV2().HorizontalPodAutoscalers(w.Namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		if _, fatal := unread(err); fatal != nil {
+			return fmt.Errorf("list HorizontalPodAutoscalers in %s: %w", w.Namespace, err)
+		}
+		scalers = &autoscalingv2.HorizontalPodAutoscalerList{}
+	}
+	for i := range scalers.Items {
+		if h := &scalers.Items[i]; h.Spec.ScaleTargetRef.Kind == string(w.Kind) && h.Spec.ScaleTargetRef.Name == w.Name {
+			d.Scaler, d.ScaledFrom = "HorizontalPodAutoscaler "+h.Name, int(ptr.Deref(h.Spec.MinReplicas, 1))
+			return nil
+		}
+	}
+	all, unlisted := listWorkloads(ctx, client, w.Namespace)
+	proportional := program{images: []string{"*/cluster-proportional-autoscaler*"}}
+	for _, other := range all {
+		if c := proportional.in(other); c != nil {
+			target, _ := argument(c, "target")
+			if kind, name, _ := strings.Cut(target, "/"); strings.EqualFold(kind, string(w.Kind)) && name == w.Name {
+				d.Scaler = other.String() + ", a cluster-proportional-autoscaler"
+			}
+		}
+	}
+	_, fatal := unread(unlisted)
+	return fatal
 }
 
 // nodeLabels are the labels of each node, by its name. A node that is gone has none.
@@ -91,11 +143,7 @@ func zonesOf(nodes []corev1.Node) int {
 	return len(zones)
 }
 
-// podsOf reads which nodes the pods of a Deployment run on. Terminating pods do not count.
-func (of nodeLabels) podsOf(ctx context.Context, client kubernetes.Interface, deploy *appsv1.Deployment) ([]Pod, error) {
-	return of.podsSelected(ctx, client, deploy.ObjectMeta, deploy.Spec.Selector)
-}
-
+// podsSelected reads which nodes the pods of a workload run on. Terminating pods do not count.
 func (of nodeLabels) podsSelected(ctx context.Context, client kubernetes.Interface, owner metav1.ObjectMeta, selector *metav1.LabelSelector) ([]Pod, error) {
 	list, err := client.CoreV1().Pods(owner.Namespace).List(ctx, metav1.ListOptions{LabelSelector: metav1.FormatLabelSelector(selector)})
 	if err != nil {

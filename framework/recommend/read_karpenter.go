@@ -35,12 +35,12 @@ func karpenterProgram() program {
 // servedVersions are the versions of each group of the cluster's API.
 type servedVersions map[string][]string
 
-// readKarpenter reads the Karpenter of a cluster that serves its API. If that is not permitted,
-// the reason takes its place: what CoreDNS needs can be read without it.
+// readKarpenter reads the Karpenter of a cluster that serves its API, and what it is that cannot be read.
 func readKarpenter(ctx context.Context, client kubernetes.Interface, objects dynamic.Interface, nodes nodeLabels) (Karpenter, error) {
 	groups, err := client.Discovery().ServerGroups()
 	if err != nil {
-		return Karpenter{}, fmt.Errorf("list the groups of the API: %w", err)
+		why, fatal := unread(fmt.Errorf("list the groups of the API: %w", err))
+		return Karpenter{Unread: why}, fatal
 	}
 	served := servedVersions{}
 	for _, g := range groups.Groups {
@@ -52,39 +52,48 @@ func readKarpenter(ctx context.Context, client kubernetes.Interface, objects dyn
 		return Karpenter{}, nil
 	}
 	k := Karpenter{Installed: true}
-	switch err := k.read(ctx, client, objects, nodes, served); {
-	case apierrors.IsForbidden(err):
-		return Karpenter{Installed: true, Unread: err.Error()}, nil
-	case err != nil:
-		return Karpenter{}, err
+	return k, k.read(ctx, client, objects, nodes, served)
+}
+
+// gap notes that a rule cannot be evaluated. Its error is that nothing answers.
+func (k *Karpenter) gap(rule string, err error) error {
+	why, fatal := unread(err)
+	if why != "" {
+		k.Gaps = append(k.Gaps, Gap{rule, why})
 	}
-	return k, nil
+	return fatal
 }
 
 func (k *Karpenter) read(ctx context.Context, client kubernetes.Interface, objects dynamic.Interface, nodes nodeLabels, served servedVersions) error {
-	if err := k.readPools(ctx, objects, served[karpenterGroup]); err != nil {
+	if err := k.gap("nodepools-overlap", k.readPools(ctx, objects, served[karpenterGroup])); err != nil {
 		return err
 	}
 	for _, labels := range nodes {
 		k.Auto = k.Auto || labels[computeTypeLabel] == "auto"
 		k.Nodes = k.Nodes || labels[poolLabel] != "" || labels[formerPoolLabel] != ""
 	}
-	workloads, err := readWorkloads(ctx, client)
-	if err != nil {
+	workloads, unlisted := listWorkloads(ctx, client, metav1.NamespaceAll)
+	why, fatal := unread(unlisted)
+	if fatal != nil {
+		return fatal
+	}
+	workloads = slices.DeleteFunc(workloads, func(w Workload) bool { return w.Kind != DaemonSet && w.Replicas == 0 })
+	if len(workloads) == 0 && !k.Auto {
+		k.Unread = why
+	}
+	if err := k.find(ctx, client, workloads); err != nil || k.Workload == nil {
 		return err
 	}
-	if err := k.find(ctx, client, workloads); err != nil || k.Deployment == nil {
+	if why != "" {
+		k.Gaps = append(k.Gaps, Gap{"one-interruption-handler", why})
+	}
+	var err error
+	k.Pods, err = nodes.podsSelected(ctx, client, k.Workload.ObjectMeta, k.Workload.Selector)
+	if err := k.gap("karpenter-off-its-own-nodes", err); err != nil {
 		return err
 	}
-	if k.Pods, err = nodes.podsOf(ctx, client, k.Deployment); err != nil {
+	if err := k.readFormerQueue(ctx, client); err != nil {
 		return err
-	}
-	settings, err := client.CoreV1().ConfigMaps(k.Deployment.Namespace).Get(ctx, formerSettings, metav1.GetOptions{})
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("read ConfigMap %s/%s: %w", k.Deployment.Namespace, formerSettings, err)
-	}
-	if err == nil {
-		k.FormerQueue = settings.Data["aws.interruptionQueueName"]
 	}
 	if k.Others, err = readTerminationHandlers(ctx, client, workloads, k.queue()); err != nil {
 		return err
@@ -92,44 +101,56 @@ func (k *Karpenter) read(ctx context.Context, client kubernetes.Interface, objec
 	if err := k.readClasses(ctx, objects, served[karpenterAWSGroup]); err != nil {
 		return err
 	}
-	return k.readRemoved(ctx, objects, served)
+	return k.gap("karpenter-removed-apis", k.readRemoved(ctx, objects, served))
+}
+
+// readFormerQueue reads the queue in the ConfigMap of earlier versions.
+func (k *Karpenter) readFormerQueue(ctx context.Context, client kubernetes.Interface) error {
+	settings, err := client.CoreV1().ConfigMaps(k.Workload.Namespace).Get(ctx, formerSettings, metav1.GetOptions{})
+	switch {
+	case err == nil:
+		k.FormerQueue = settings.Data["aws.interruptionQueueName"]
+	case !apierrors.IsNotFound(err):
+		k.FormerUnread, err = unread(fmt.Errorf("read ConfigMap %s/%s: %w", k.Workload.Namespace, formerSettings, err))
+		return err
+	}
+	return nil
 }
 
 // find finds Karpenter by its image, its settings or the label of its chart, or else by the right to
 // create NodeClaims.
-func (k *Karpenter) find(ctx context.Context, client kubernetes.Interface, workloads []workload) error {
-	deployments := slices.DeleteFunc(slices.Clone(workloads), func(w workload) bool { return w.deployment == nil })
-	found := func(is func(workload) *corev1.Container) error {
-		for _, w := range deployments {
-			if c := is(w); c != nil && k.Deployment == nil {
-				k.Deployment, k.controller = w.deployment, c.Name
-				return resolve(ctx, client, w.meta.Namespace, k.container())
+func (k *Karpenter) find(ctx context.Context, client kubernetes.Interface, workloads []Workload) error {
+	found := func(is func(Workload) *corev1.Container) error {
+		for i := range workloads {
+			if c := is(workloads[i]); c != nil && workloads[i].Kind != DaemonSet {
+				k.Workload, k.controller = &workloads[i], c.Name
+				return resolve(ctx, client, workloads[i].Namespace, k.container())
 			}
 		}
 		return nil
 	}
 	controller := karpenterProgram()
-	if err := found(controller.in); err != nil || k.Deployment != nil {
+	if err := found(controller.in); err != nil || k.Workload != nil {
 		return err
 	}
 	controller.label = "karpenter"
-	if err := found(func(w workload) *corev1.Container {
+	if err := found(func(w Workload) *corev1.Container {
 		if controller.in(w) == nil {
 			return nil
 		}
-		return containerOf(&w.pod, "controller")
-	}); err != nil || k.Deployment != nil {
+		return containerOf(&w.Template.Spec, "controller")
+	}); err != nil || k.Workload != nil {
 		return err
 	}
 	rights, err := readRights(ctx, client)
 	if err != nil {
 		return err
 	}
-	return found(func(w workload) *corev1.Container {
+	return found(func(w Workload) *corev1.Container {
 		if !rights.may(w, "create", karpenterGroup, "nodeclaims") {
 			return nil
 		}
-		return containerOf(&w.pod, "controller")
+		return containerOf(&w.Template.Spec, "controller")
 	})
 }
 
@@ -188,12 +209,9 @@ func (k *Karpenter) readClasses(ctx context.Context, objects dynamic.Interface, 
 			continue
 		}
 		found, err := objects.Resource(schema.GroupVersionResource{Group: karpenterAWSGroup, Version: v, Resource: "ec2nodeclasses"}).List(ctx, metav1.ListOptions{})
-		if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
-			k.ClassesUnread = err.Error()
-			return nil
-		}
 		if err != nil {
-			return fmt.Errorf("list ec2nodeclasses.%s: %w", karpenterAWSGroup, err)
+			k.ClassesUnread, err = unread(err)
+			return err
 		}
 		k.ClassesUnread = ""
 		for i := range found.Items {

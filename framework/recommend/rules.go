@@ -57,6 +57,16 @@ func unknown(rule, why string, args ...any) Finding {
 	return f
 }
 
+// gaps are the findings of rules that cannot be evaluated.
+func gaps(of []Gap) (found []Finding) {
+	for _, g := range of {
+		f := unknown(g.Rule, "%s", g.Why)
+		f.Fix = "let it be read, or add it to the files"
+		found = append(found, f)
+	}
+	return found
+}
+
 // fixedBy is the finding with values for its fix.
 func (f Finding) fixedBy(values ...any) Finding {
 	f.Fix = fmt.Sprintf(f.Fix, values...)
@@ -91,6 +101,7 @@ func (d DNS) lint(c coredns.Corefile, s coredns.Settings) []Finding {
 	for i, f := range found {
 		found[i].Fix += d.keptBy(f.Rule)
 	}
+	found = append(found, gaps(d.Gaps)...)
 	found = append(found, d.lintTolerated()...)
 	return append(found, d.lintKarpenter()...)
 }

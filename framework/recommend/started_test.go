@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -16,6 +17,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/yaml"
 
 	"github.com/spotdrill/spotdrill/framework/coredns"
@@ -187,27 +189,16 @@ func realCoreDNS(t *testing.T) string {
 	return binary
 }
 
-// probeOf is the port of the readiness probe of a printed patch; 0 if it changes no port.
-func probeOf(t *testing.T, patch string) int {
+// probeOf is the port that the readiness probe asks with the printed patch; 0 if that changes no port.
+func probeOf(t *testing.T, a Advice) int {
 	t.Helper()
-	var p struct {
-		Spec struct {
-			Template struct {
-				Spec struct {
-					Containers []struct {
-						ReadinessProbe struct{ HTTPGet struct{ Port int } }
-					}
-				}
-			}
-		}
+	before, d := a.dns.readiness(), a.dns
+	d.Workload = patched(t, a)
+	after := d.readiness()
+	if after == nil || after.HTTPGet == nil || before != nil && before.HTTPGet != nil && before.HTTPGet.Port == after.HTTPGet.Port {
+		return 0
 	}
-	if err := yaml.Unmarshal([]byte(patch), &p); err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range p.Spec.Template.Spec.Containers {
-		return c.ReadinessProbe.HTTPGet.Port
-	}
-	return 0
+	return after.HTTPGet.Port.IntValue()
 }
 
 // CoreDNS itself starts with what is read here as right, refuses what is read as wrong, and goes into
@@ -230,6 +221,9 @@ func TestWhatIsPrintedRunsInCoreDNS(t *testing.T) {
 				"with its probe": func(*DNS) {},
 				"without one":    func(d *DNS) { d.container().ReadinessProbe = nil },
 				"of /health":     func(d *DNS) { d.readiness().HTTPGet.Path = "/health" },
+				"of another kind": func(d *DNS) {
+					d.readiness().ProbeHandler = corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(53)}}
+				},
 			} {
 				d := sound(corefileOf(corefile), change, func(d *DNS) {
 					d.CorefilePath, d.Mounts = "/etc/coredns/Corefile", []Mount{{Path: "/etc/coredns"}}
@@ -251,7 +245,7 @@ func TestWhatIsPrintedRunsInCoreDNS(t *testing.T) {
 					}
 				}
 				for _, running := range []string{corefile, a.Patch.Corefile} {
-					port := probeOf(t, a.Patch.Deployment)
+					port := probeOf(t, a)
 					if running == "" || running == corefile && port == 0 {
 						continue
 					}
@@ -283,6 +277,23 @@ func TestPrintedSnippetsRunInCoreDNS(t *testing.T) {
 	}
 	if snippets["health-plugin"] == "" {
 		t.Fatalf("no snippet in %+v", a.Findings)
+	}
+	page, err := os.ReadFile("../../docs/lameduck.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := regexp.MustCompile("(?ms)^```\n(.*?)^```").FindAllStringSubmatch(string(page), -1)
+	if len(blocks) != 1 {
+		t.Fatalf("docs/lameduck.md has %d parts of a Corefile", len(blocks))
+	}
+	snippets["docs/lameduck.md"] = blocks[0][1]
+	inPage := sound(corefileOf(". {\n" + part[1] + "\n}\n"))
+	probe := regexp.MustCompile("(?m)^readinessProbe: .*$").FindString(string(page))
+	if err := yaml.UnmarshalStrict([]byte(probe), inPage.container()); err != nil {
+		t.Fatal(err)
+	}
+	if rules, _ := rulesOf(t, inPage); len(rules) > 0 {
+		t.Errorf("docs/lameduck.md breaks %v", rules)
 	}
 	for name, r := range Rules() {
 		for _, m := range regexp.MustCompile("`((?:health|ready)[^`]*)`").FindAllStringSubmatch(r.Fix, -1) {
@@ -322,7 +333,8 @@ func TestPrintedSnippetsRunInCoreDNS(t *testing.T) {
 // CoreDNS knows the directives that are listed, and no plugin without an entry.
 func TestDirectivesAreThoseOfCoreDNS(t *testing.T) {
 	binary := realCoreDNS(t)
-	for _, d := range append(coredns.Directives(), "whoareyou") {
+	directives, _ := coredns.Directives("")
+	for _, d := range append(slices.Clone(directives), "whoareyou") {
 		s := start(t, binary, map[string]string{"Corefile": ". {\n    " + d + " x y z {\n    }\n}\n"})
 		if unknown := strings.Contains(s.printed.String(), "Unknown directive"); unknown != (d == "whoareyou") {
 			t.Errorf("%s: %s", d, s.printed)
@@ -332,7 +344,7 @@ func TestDirectivesAreThoseOfCoreDNS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	known := " " + strings.Join(coredns.Directives(), " ") + " "
+	known := " " + strings.Join(directives, " ") + " "
 	for _, m := range regexp.MustCompile(`(?m)^\s*dns\.(\w+)$`).FindAllStringSubmatch(string(out), -1) {
 		if !strings.Contains(known, " "+m[1]+" ") {
 			t.Errorf("%s is in CoreDNS, and not in the list", m[1])

@@ -14,7 +14,7 @@ import (
 // TerminationHandler is another handler of interruptions, which runs together with Karpenter: an AWS Node
 // Termination Handler, or what names a queue and may drain nodes.
 type TerminationHandler struct {
-	// Name is "Deployment NAMESPACE/NAME" or "DaemonSet NAMESPACE/NAME".
+	// Name is its kind, and NAMESPACE/NAME.
 	Name string
 	// Queue is the name of the queue that it reads; empty if it reads instance metadata, or that is not known.
 	Queue string
@@ -43,14 +43,14 @@ func nodeTerminationHandler() program {
 }
 
 // readTerminationHandlers finds the handlers among the workloads. Queue is Karpenter's.
-func readTerminationHandlers(ctx context.Context, client kubernetes.Interface, workloads []workload, queue string) ([]TerminationHandler, error) {
+func readTerminationHandlers(ctx context.Context, client kubernetes.Interface, workloads []Workload, queue string) ([]TerminationHandler, error) {
 	var out []TerminationHandler
 	var known *rights
 	nth, karpenter := nodeTerminationHandler(), karpenterProgram()
 	karpenter.label = "karpenter"
 	for _, w := range workloads {
 		if c := nth.in(w); c != nil {
-			if err := resolve(ctx, client, w.meta.Namespace, c); err != nil {
+			if err := resolve(ctx, client, w.Namespace, c); err != nil {
 				return nil, err
 			}
 			out = append(out, terminationHandler(w, c))
@@ -86,7 +86,7 @@ func readTerminationHandlers(ctx context.Context, client kubernetes.Interface, w
 
 // terminationHandler reads the settings that decide what it acts on. Without a value they are as its
 // own defaults: https://github.com/aws/aws-node-termination-handler/blob/main/pkg/config/config.go
-func terminationHandler(w workload, c *corev1.Container) TerminationHandler {
+func terminationHandler(w Workload, c *corev1.Container) TerminationHandler {
 	h := TerminationHandler{Name: w.String()}
 	value := func(variable, otherwise string) string {
 		v, elsewhere := setting(c, variable, strings.ReplaceAll(strings.ToLower(variable), "_", "-"))
@@ -108,7 +108,7 @@ func terminationHandler(w workload, c *corev1.Container) TerminationHandler {
 		}
 		return h
 	}
-	h.Pod = &w.pod
+	h.Pod = &w.Template.Spec
 	for _, of := range []struct{ variable, acts string }{
 		{"ENABLE_SPOT_INTERRUPTION_DRAINING", "spot interruptions"}, {"ENABLE_SCHEDULED_EVENT_DRAINING", "scheduled changes"},
 	} {

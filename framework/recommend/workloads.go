@@ -8,47 +8,11 @@ import (
 	"slices"
 	"strings"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 )
-
-// workload is a Deployment that runs, or a DaemonSet.
-type workload struct {
-	kind       string
-	meta       metav1.ObjectMeta
-	pod        corev1.PodSpec
-	deployment *appsv1.Deployment // nil for a DaemonSet
-}
-
-func (w workload) String() string { return w.kind + " " + w.meta.Namespace + "/" + w.meta.Name }
-
-// readWorkloads lists the DaemonSets and Deployments of every namespace, without those that are
-// scaled to 0.
-func readWorkloads(ctx context.Context, client kubernetes.Interface) ([]workload, error) {
-	deployments, err := client.AppsV1().Deployments(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return nil, fmt.Errorf("list Deployments: %w", err)
-	}
-	daemonSets, err := client.AppsV1().DaemonSets(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return nil, fmt.Errorf("list DaemonSets: %w", err)
-	}
-	var all []workload
-	for i := range deployments.Items {
-		d := &deployments.Items[i]
-		if d.Spec.Replicas == nil || *d.Spec.Replicas > 0 {
-			all = append(all, workload{"Deployment", d.ObjectMeta, d.Spec.Template.Spec, d})
-		}
-	}
-	for _, d := range daemonSets.Items {
-		all = append(all, workload{"DaemonSet", d.ObjectMeta, d.Spec.Template.Spec, nil})
-	}
-	return all, nil
-}
 
 // program is how a program is known, whatever its chart, release and labels are called. Mirrors keep
 // the end of an image's name at best, so its settings count as well.
@@ -60,18 +24,30 @@ type program struct {
 }
 
 // in returns the container of that program; nil if the workload has none.
-func (p program) in(w workload) *corev1.Container {
-	for i := range w.pod.Containers {
-		c := &w.pod.Containers[i]
+func (p program) in(w Workload) *corev1.Container {
+	for _, c := range running(&w.Template.Spec) {
 		if p.hasImage(c.Image) || slices.ContainsFunc(c.Env, func(e corev1.EnvVar) bool { return slices.Contains(p.variables, e.Name) }) ||
 			slices.ContainsFunc(p.flags, func(flag string) bool { _, set := argument(c, flag); return set }) {
 			return c
 		}
 	}
-	if p.label != "" && w.meta.Labels["app.kubernetes.io/name"] == p.label {
-		return containerOf(&w.pod, p.label)
+	if p.label != "" && w.Labels["app.kubernetes.io/name"] == p.label {
+		return containerOf(&w.Template.Spec, p.label)
 	}
 	return nil
+}
+
+// running are the containers that run as long as the pod: its containers, and init containers that are sidecars.
+func running(pod *corev1.PodSpec) (out []*corev1.Container) {
+	for i := range pod.Containers {
+		out = append(out, &pod.Containers[i])
+	}
+	for i := range pod.InitContainers {
+		if p := pod.InitContainers[i].RestartPolicy; p != nil && *p == corev1.ContainerRestartPolicyAlways {
+			out = append(out, &pod.InitContainers[i])
+		}
+	}
+	return out
 }
 
 func (p program) hasImage(image string) bool {
@@ -83,6 +59,13 @@ func (p program) hasImage(image string) bool {
 		matches, err := path.Match(pattern, name)
 		return err == nil && matches
 	})
+}
+
+// tagOf is the tag of an image; empty if it has none.
+func tagOf(image string) string {
+	image, _, _ = strings.Cut(image, "@")
+	_, tag, _ := strings.Cut(image[strings.LastIndex(image, "/")+1:], ":")
+	return tag
 }
 
 // argument is the value of a flag of a container's command line.
@@ -141,11 +124,11 @@ func resolve(ctx context.Context, client kubernetes.Interface, namespace string,
 			return cm, nil
 		}
 		cm, err := client.CoreV1().ConfigMaps(namespace).Get(ctx, name, metav1.GetOptions{})
-		if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
-			cm, err = nil, nil
-		}
 		if err != nil {
-			return nil, fmt.Errorf("read ConfigMap %s/%s: %w", namespace, name, err)
+			if _, fatal := unread(err); fatal != nil {
+				return nil, fmt.Errorf("read ConfigMap %s/%s: %w", namespace, name, err)
+			}
+			cm = nil
 		}
 		read[name] = cm
 		return cm, nil
@@ -192,8 +175,8 @@ func queueName(of string) string { return of[strings.LastIndexAny(of, ":/")+1:] 
 
 // queueNamed is the name of the queue that the settings of a workload name: by URL or ARN, or the one of
 // that name in a setting of a queue. Empty if they name none.
-func (w workload) queueNamed(name string) string {
-	for _, c := range w.pod.Containers {
+func (w Workload) queueNamed(name string) string {
+	for _, c := range running(&w.Template.Spec) {
 		for _, arg := range slices.Concat(c.Command, c.Args) {
 			if found := queueReference.FindString(arg); found != "" {
 				return queueName(found)
@@ -218,20 +201,22 @@ type rights struct {
 	rules    map[string][]rbacv1.PolicyRule // of each ClusterRole
 }
 
+func noRights(err error) (rights, error) {
+	if notServed(err) {
+		return rights{}, nil
+	}
+	why, fatal := unread(err)
+	return rights{unread: why}, fatal
+}
+
 func readRights(ctx context.Context, client kubernetes.Interface) (rights, error) {
 	roles, err := client.RbacV1().ClusterRoles().List(ctx, metav1.ListOptions{})
-	if apierrors.IsForbidden(err) {
-		return rights{unread: err.Error()}, nil
-	}
 	if err != nil {
-		return rights{}, fmt.Errorf("list ClusterRoles: %w", err)
+		return noRights(err)
 	}
 	bindings, err := client.RbacV1().ClusterRoleBindings().List(ctx, metav1.ListOptions{})
-	if apierrors.IsForbidden(err) {
-		return rights{unread: err.Error()}, nil
-	}
 	if err != nil {
-		return rights{}, fmt.Errorf("list ClusterRoleBindings: %w", err)
+		return noRights(err)
 	}
 	r := rights{bindings: bindings.Items, rules: map[string][]rbacv1.PolicyRule{}}
 	for i := range roles.Items {
@@ -241,8 +226,8 @@ func readRights(ctx context.Context, client kubernetes.Interface) (rights, error
 }
 
 // may reports whether the ServiceAccount of a workload has a right.
-func (r rights) may(w workload, verb, group, resource string) bool {
-	account := w.pod.ServiceAccountName
+func (r rights) may(w Workload, verb, group, resource string) bool {
+	account := w.Template.Spec.ServiceAccountName
 	if account == "" {
 		account = "default"
 	}
@@ -251,8 +236,8 @@ func (r rights) may(w workload, verb, group, resource string) bool {
 	}
 	for _, b := range r.bindings {
 		if !slices.ContainsFunc(b.Subjects, func(s rbacv1.Subject) bool {
-			return s.Kind == rbacv1.ServiceAccountKind && s.Namespace == w.meta.Namespace && s.Name == account ||
-				s.Kind == rbacv1.GroupKind && (s.Name == "system:serviceaccounts" || s.Name == "system:serviceaccounts:"+w.meta.Namespace)
+			return s.Kind == rbacv1.ServiceAccountKind && s.Namespace == w.Namespace && s.Name == account ||
+				s.Kind == rbacv1.GroupKind && (s.Name == "system:serviceaccounts" || s.Name == "system:serviceaccounts:"+w.Namespace)
 		}) {
 			continue
 		}
@@ -266,6 +251,6 @@ func (r rights) may(w workload, verb, group, resource string) bool {
 }
 
 // mayDrain reports whether a workload may evict or delete pods, or cordon nodes.
-func (r rights) mayDrain(w workload) bool {
+func (r rights) mayDrain(w Workload) bool {
 	return r.may(w, "create", "", "pods/eviction") || r.may(w, "delete", "", "pods") || r.may(w, "patch", "", "nodes") || r.may(w, "update", "", "nodes")
 }

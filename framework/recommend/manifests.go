@@ -1,0 +1,232 @@
+package recommend
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	yamlutil "k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/rest"
+
+	"github.com/spotdrill/spotdrill/framework/files"
+)
+
+// mostManifests is how many bytes are read of each file.
+const mostManifests = 64 << 20
+
+// Manifests are objects of a cluster in files, such as `kubectl get -o yaml` writes them. They answer as a
+// read-only API server: a kind of which they have no object cannot be read, so that it is unknown whether
+// the cluster has one.
+type Manifests struct {
+	objects []unstructured.Unstructured
+	// whole is set if the files have all that there is: other kinds then have no objects.
+	whole bool
+}
+
+// ReadManifests reads files, and the .yaml, .yml and .json files of folders and of the folders in them. Objects
+// without a namespace get that one. Of several objects of one name, the last one counts. The name "-" is
+// stdin. Errors name the file, and what is not read in it.
+func ReadManifests(stdin io.Reader, namespace string, paths ...string) (*Manifests, error) {
+	m := &Manifests{}
+	var errs []error
+	add := func(name string, text []byte, err error) {
+		if err == nil {
+			err = m.add(text, namespace)
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", name, err))
+		}
+	}
+	for _, path := range paths {
+		if path == "-" {
+			text, err := io.ReadAll(files.Limit(stdin, mostManifests))
+			add("stdin", text, err)
+			continue
+		}
+		err := filepath.WalkDir(path, func(at string, entry fs.DirEntry, err error) error {
+			switch {
+			case err != nil:
+				return err
+			case entry.IsDir() || at != path && !slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(at)):
+				return nil
+			}
+			if at == path {
+				text, err := files.ReadFile(at, mostManifests)
+				add(at, text, err)
+				return nil
+			}
+			below, err := filepath.Rel(path, at)
+			if err != nil {
+				return err
+			}
+			text, err := files.Read(path, below, mostManifests)
+			add(at, text, err)
+			return nil
+		})
+		errs = append(errs, err)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, fmt.Errorf("read manifests: %w", err)
+	}
+	return m, nil
+}
+
+// add adds the objects of a file: documents of YAML or JSON, and the items of lists.
+func (m *Manifests) add(text []byte, namespace string) error {
+	d := yamlutil.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096)
+	for n := 1; ; n++ {
+		var object map[string]any
+		switch err := d.Decode(&object); {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return fmt.Errorf("document %d: %w", n, err)
+		case len(object) == 0:
+			continue
+		}
+		u := unstructured.Unstructured{Object: object}
+		if u.GetKind() == "" || u.GetAPIVersion() == "" {
+			return fmt.Errorf("document %d is no object of Kubernetes: it has no kind and apiVersion", n)
+		}
+		if !u.IsList() {
+			m.put(u, namespace)
+			continue
+		}
+		err := u.EachListItem(func(item runtime.Object) error {
+			one, ok := item.(*unstructured.Unstructured)
+			if !ok || one.GetKind() == "" {
+				return fmt.Errorf("document %d: an item of the list has no kind", n)
+			}
+			m.put(*one, namespace)
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func (m *Manifests) put(u unstructured.Unstructured, namespace string) {
+	if u.GetNamespace() == "" {
+		u.SetNamespace(namespace)
+	}
+	m.objects = slices.DeleteFunc(m.objects, func(o unstructured.Unstructured) bool {
+		return o.GetKind() == u.GetKind() && o.GetNamespace() == u.GetNamespace() && o.GetName() == u.GetName()
+	})
+	m.objects = append(m.objects, u)
+}
+
+// Config is the access of a client to the objects.
+func (m *Manifests) Config() *rest.Config {
+	return &rest.Config{Host: "http://manifests", Transport: m, QPS: -1}
+}
+
+// RoundTrip answers a request.
+func (m *Manifests) RoundTrip(r *http.Request) (*http.Response, error) {
+	answer, failed := m.answer(r)
+	status := http.StatusOK
+	if failed != nil {
+		status, answer = int(failed.ErrStatus.Code), failed.ErrStatus
+	}
+	text, err := json.Marshal(answer)
+	if err != nil {
+		return nil, fmt.Errorf("write the answer to %s: %w", r.URL.Path, err)
+	}
+	return &http.Response{
+		StatusCode: status, Status: http.StatusText(status), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: r,
+		Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(bytes.NewReader(text)), ContentLength: int64(len(text)),
+	}, nil
+}
+
+func (m *Manifests) answer(r *http.Request) (any, *apierrors.StatusError) {
+	part := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
+	switch {
+	case r.URL.Path == "/api":
+		return metav1.APIVersions{TypeMeta: metav1.TypeMeta{Kind: "APIVersions"}, Versions: []string{"v1"}}, nil
+	case r.URL.Path == "/apis":
+		return m.groups(), nil
+	case r.Method != http.MethodGet:
+		return nil, apierrors.NewMethodNotSupported(schema.GroupResource{Resource: r.URL.Path}, r.Method)
+	}
+	version, rest := part[1], part[2:]
+	if part[0] == "apis" && len(rest) > 0 {
+		version, rest = part[1]+"/"+part[2], part[3:]
+	}
+	namespace := ""
+	if len(rest) > 2 && rest[0] == "namespaces" {
+		namespace, rest = rest[1], rest[2:]
+	}
+	if len(rest) == 0 || len(rest) > 2 {
+		return nil, apierrors.NewNotFound(schema.GroupResource{Resource: r.URL.Path}, "")
+	}
+	return m.find(version, namespace, rest[0], strings.Join(rest[1:], ""), r.URL.Query().Get("labelSelector"))
+}
+
+// find is an object, or the list of those of a kind.
+func (m *Manifests) find(version, namespace, resource, name, selector string) (any, *apierrors.StatusError) {
+	gv, err := schema.ParseGroupVersion(version)
+	if err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	selects, err := labels.Parse(selector)
+	if err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	of := schema.GroupResource{Group: gv.Group, Resource: resource}
+	kind, items := "", []any{}
+	for _, o := range m.objects {
+		plural, _ := meta.UnsafeGuessKindToResource(schema.FromAPIVersionAndKind(o.GetAPIVersion(), o.GetKind()))
+		if plural.Resource != resource || plural.Group != gv.Group || plural.Version != gv.Version {
+			continue
+		}
+		kind = o.GetKind()
+		if namespace != "" && o.GetNamespace() != namespace || !selects.Matches(labels.Set(o.GetLabels())) {
+			continue
+		}
+		if name == o.GetName() {
+			return o.Object, nil
+		}
+		items = append(items, o.Object)
+	}
+	switch {
+	case m.whole && name != "":
+		return nil, apierrors.NewNotFound(of, name)
+	case name != "":
+		return nil, apierrors.NewForbidden(of, name, errors.New("the files do not have it"))
+	case kind == "" && !m.whole:
+		return nil, apierrors.NewForbidden(of, "", errors.New("the files have none, and the cluster may have some"))
+	}
+	return map[string]any{"apiVersion": version, "kind": kind + "List", "metadata": map[string]any{}, "items": items}, nil
+}
+
+// groups are those of the objects.
+func (m *Manifests) groups() metav1.APIGroupList {
+	list := metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}}
+	for _, o := range m.objects {
+		gv := o.GroupVersionKind().GroupVersion()
+		version := metav1.GroupVersionForDiscovery{GroupVersion: gv.String(), Version: gv.Version}
+		i := slices.IndexFunc(list.Groups, func(g metav1.APIGroup) bool { return g.Name == gv.Group })
+		switch {
+		case gv.Group == "":
+		case i < 0:
+			list.Groups = append(list.Groups, metav1.APIGroup{Name: gv.Group, Versions: []metav1.GroupVersionForDiscovery{version}, PreferredVersion: version})
+		case !slices.Contains(list.Groups[i].Versions, version):
+			list.Groups[i].Versions = append(list.Groups[i].Versions, version)
+		}
+	}
+	return list
+}
