@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 
 	"github.com/spotdrill/spotdrill/framework/cloud"
 	"github.com/spotdrill/spotdrill/framework/cloudformation"
@@ -30,6 +31,7 @@ import (
 type deployed struct {
 	clusterAccess
 	namespace, name string
+	manifests       []string // files of objects, instead of a cluster
 }
 
 func newRecommendCommand() *cobra.Command {
@@ -45,13 +47,16 @@ func newRecommendCommand() *cobra.Command {
 			if drills.wanted && tryNextPod {
 				return usage("--try-next-pod and --drill cannot be used together")
 			}
+			if len(dns.manifests) > 0 && (drills.wanted || tryNextPod || dns.kubeconfig != "" || dns.context != "") {
+				return usage("--filename reads files instead of a cluster: it cannot be used together with --kubeconfig, --context, --drill and --try-next-pod")
+			}
 			if drills.wanted {
 				return drills.advise(cmd, dns, asJSON)
 			}
 			if err := drills.unused(); err != nil {
 				return err
 			}
-			found, err := dns.read(cmd.Context())
+			found, err := dns.read(cmd)
 			if err != nil {
 				return err
 			}
@@ -86,6 +91,7 @@ func newRecommendCommand() *cobra.Command {
 	flags.Lookup("kubeconfig").Usage += ", or with --drill that of spotdrill's cluster"
 	flags.StringVar(&dns.namespace, "namespace", "kube-system", "`namespace` of CoreDNS")
 	flags.StringVar(&dns.name, "deployment", "", "`name` of CoreDNS's Deployment or DaemonSet; the default is the one that the Service of the cluster's DNS selects")
+	flags.StringArrayVarP(&dns.manifests, "filename", "f", nil, "read this `file` or folder of objects instead of a cluster, such as kubectl get -o yaml writes it, or - for stdin; can be given several times")
 	flags.BoolVar(&asJSON, "json", false, "print one JSON object")
 	flags.BoolVar(&inAWS, "aws", false, "also look up Karpenter's interruption queue and its rules, with your AWS credentials (read-only)")
 	flags.BoolVar(&tryNextPod, "try-next-pod", false, "also start one pod with CoreDNS's image and Corefile, which gets no query, and delete it: does the next pod start?")
@@ -158,26 +164,45 @@ type reading struct {
 	client kubernetes.Interface
 }
 
+// access is how the objects are reached: in a cluster, or in files.
+func (d deployed) access(cmd *cobra.Command) (config *rest.Config, place string, err error) {
+	if len(d.manifests) == 0 {
+		config, err = d.config()
+		if err != nil {
+			return nil, "", err
+		}
+		return config, "cluster at " + config.Host, nil
+	}
+	m, err := recommend.ReadManifests(cmd.InOrStdin(), d.namespace, d.manifests...)
+	if err != nil {
+		return nil, "", usage("%w", err)
+	}
+	return m.Config(), strings.Join(d.manifests, ", "), nil
+}
+
 // read reads the cluster's CoreDNS. A kubeconfig that cannot be used is a usage
 // error.
-func (d deployed) read(ctx context.Context) (reading, error) {
-	config, err := d.config()
+func (d deployed) read(cmd *cobra.Command) (reading, error) {
+	config, place, err := d.access(cmd)
 	if err != nil {
 		return reading{}, err
 	}
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
-		return reading{}, usage("no access to the cluster at %s: %w", config.Host, err)
+		return reading{}, usage("no access to the %s: %w", place, err)
 	}
 	objects, err := dynamic.NewForConfig(config)
 	if err != nil {
-		return reading{}, usage("no access to the cluster at %s: %w", config.Host, err)
+		return reading{}, usage("no access to the %s: %w", place, err)
 	}
-	found, err := recommend.Read(ctx, client, objects, d.namespace, d.name)
+	found, err := recommend.Read(cmd.Context(), client, objects, d.namespace, d.name)
 	if err != nil {
-		return reading{}, fmt.Errorf("cluster at %s: %w", config.Host, err)
+		return reading{}, fmt.Errorf("%s: %w", place, err)
 	}
-	own, err := cluster.AllOurs(ctx, client)
+	own, err := cluster.AllOurs(cmd.Context(), client)
+	if err != nil && found.NodesUnread != "" {
+		own, err = false, nil // the nodes cannot be read
+	}
 	return reading{found, own, client}, err
 }
 
@@ -259,7 +284,7 @@ func (o drillOptions) advise(cmd *cobra.Command, dns deployed, asJSON bool) erro
 	named := dns.kubeconfig != "" || dns.context != ""
 	var found reading
 	if named {
-		if found, err = dns.read(cmd.Context()); err != nil {
+		if found, err = dns.read(cmd); err != nil {
 			return err
 		}
 		if !found.own && !o.standIn {
@@ -284,7 +309,7 @@ func (o drillOptions) advise(cmd *cobra.Command, dns deployed, asJSON bool) erro
 		if dns.kubeconfig, err = system.Kubeconfig(o.system.Cluster); err != nil {
 			return errors.Join(unsafe, err)
 		}
-		if found, err = dns.read(cmd.Context()); err != nil {
+		if found, err = dns.read(cmd); err != nil {
 			return errors.Join(unsafe, err)
 		}
 	}

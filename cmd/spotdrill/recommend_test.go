@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/pflag"
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -64,10 +65,12 @@ func foreignCluster(t *testing.T, lameduck string) string {
 		"/apis/policy/v1/namespaces/kube-system/poddisruptionbudgets": policyv1.PodDisruptionBudgetList{Items: []policyv1.PodDisruptionBudget{
 			{ObjectMeta: named("dns"), Spec: policyv1.PodDisruptionBudgetSpec{Selector: selector, MaxUnavailable: ptr.To(intstr.FromInt32(1))}},
 		}},
-		"/api/v1/namespaces/kube-system/pods": corev1.PodList{Items: []corev1.Pod{{ObjectMeta: named("a"), Spec: corev1.PodSpec{NodeName: "n"}}, {ObjectMeta: named("b"), Spec: corev1.PodSpec{NodeName: "n"}}}},
-		"/api":                                metav1.APIVersions{},
-		"/apis":                               metav1.APIGroupList{},
-		"/api/v1/nodes":                       corev1.NodeList{Items: []corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{"eks.amazonaws.com/capacityType": "ON_DEMAND"}}}}},
+		"/api/v1/namespaces/kube-system/pods":                                  corev1.PodList{Items: []corev1.Pod{{ObjectMeta: named("a"), Spec: corev1.PodSpec{NodeName: "n"}}, {ObjectMeta: named("b"), Spec: corev1.PodSpec{NodeName: "n"}}}},
+		"/apis/apps/v1/namespaces/kube-system/statefulsets":                    appsv1.StatefulSetList{},
+		"/apis/autoscaling/v2/namespaces/kube-system/horizontalpodautoscalers": autoscalingv2.HorizontalPodAutoscalerList{},
+		"/api":          metav1.APIVersions{},
+		"/apis":         metav1.APIGroupList{},
+		"/api/v1/nodes": corev1.NodeList{Items: []corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{"eks.amazonaws.com/capacityType": "ON_DEMAND"}}}}},
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		object, ok := objects[r.URL.Path]
@@ -102,6 +105,17 @@ replicas: [1]
 `), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	exported := filepath.Join(t.TempDir(), "objects.yaml")
+	if err := os.WriteFile(exported, []byte(`apiVersion: v1
+kind: List
+items:
+- apiVersion: apps/v1
+  kind: Deployment
+  metadata: {name: coredns, namespace: kube-system}
+  spec: {replicas: 2, selector: {matchLabels: {k8s-app: kube-dns}}, template: {spec: {containers: [{name: coredns, args: [-conf, /etc/coredns/Corefile]}]}}}
+`), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	standIn := func(kubeconfig string) []string {
 		return []string{"--kubeconfig", kubeconfig, "--drill", "--stand-in", "--matrix", impossible, "--out", t.TempDir()}
 	}
@@ -122,6 +136,10 @@ replicas: [1]
 		"confidence of 0":    {[]string{"--kubeconfig", sound, "--drill", "--confidence", "0"}, exitUsage, "", "matrix lameduck-by-readiness: confidence: 0 is not within 0.5"},
 		"no repeats":         {[]string{"--kubeconfig", sound, "--drill", "--repeats", "0"}, exitUsage, "", "matrix lameduck-by-readiness: repeats: 0 is not within 1 to 100"},
 		"no such proxy mode": {[]string{"--kubeconfig", sound, "--drill", "--proxy-mode", "iptabels"}, exitUsage, "", `--proxy-mode is "iptabels"`},
+		"of files":           {[]string{"-f", exported, "-f", exported}, exitUnknown, "unknown budget: ", "rules could not be evaluated for kube-system/coredns"},
+		"of no objects":      {[]string{"-f", impossible}, exitHarness, "", "list Deployments in kube-system: "},
+		"of no file":         {[]string{"-f", exported + "-none"}, exitUsage, "", "read manifests: "},
+		"of both":            {[]string{"-f", exported, "--kubeconfig", sound}, exitUsage, "", "--filename reads files instead of a cluster"},
 		"without a drill":    {[]string{"--kubeconfig", sound, "--confidence", "0.99", "--stand-in"}, exitUsage, "", "--confidence, --stand-in: requires --drill"},
 		// The advice is printed nevertheless.
 		"no safe setting":                   {standIn(short), exitFailed, `warning lameduck-outlasts-readiness`, "no setting of the matrix is safe\n1 rules are violated by kube-system/coredns"},

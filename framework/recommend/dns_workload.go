@@ -48,7 +48,7 @@ func listWorkloads(ctx context.Context, client kubernetes.Interface, namespace s
 	var errs []error
 	failed := func(kinds string, err error) bool {
 		if err != nil && !notServed(err) {
-			errs = append(errs, fmt.Errorf("list %s: %w", strings.TrimSpace(kinds+" "+namespace), err))
+			errs = append(errs, fmt.Errorf("list %s%s: %w", kinds, after(" in ", namespace), err))
 		}
 		return err != nil
 	}

@@ -140,6 +140,7 @@ func (m *Manifests) RoundTrip(r *http.Request) (*http.Response, error) {
 	answer, failed := m.answer(r)
 	status := http.StatusOK
 	if failed != nil {
+		failed.ErrStatus.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
 		status, answer = int(failed.ErrStatus.Code), failed.ErrStatus
 	}
 	text, err := json.Marshal(answer)

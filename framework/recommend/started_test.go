@@ -282,11 +282,11 @@ func TestPrintedSnippetsRunInCoreDNS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	blocks := regexp.MustCompile("(?ms)^```\n(.*?)^```").FindAllStringSubmatch(string(page), -1)
-	if len(blocks) != 1 {
-		t.Fatalf("docs/lameduck.md has %d parts of a Corefile", len(blocks))
+	part := regexp.MustCompile("(?s)In the Corefile.*?```\n(.*?)```").FindStringSubmatch(string(page))
+	if part == nil {
+		t.Fatal("docs/lameduck.md has no part of a Corefile")
 	}
-	snippets["docs/lameduck.md"] = blocks[0][1]
+	snippets["docs/lameduck.md"] = part[1]
 	inPage := sound(corefileOf(". {\n" + part[1] + "\n}\n"))
 	probe := regexp.MustCompile("(?m)^readinessProbe: .*$").FindString(string(page))
 	if err := yaml.UnmarshalStrict([]byte(probe), inPage.container()); err != nil {
