@@ -184,6 +184,15 @@ func TestClustersOfTheField(t *testing.T) {
 	deployment := func(labels, pod, container string) string {
 		return two(workloadOf("Deployment", "coredns", labels, pod, container))
 	}
+	removed := func(kind, name string) string {
+		return fmt.Sprintf("apiVersion: apps/v1\nkind: %s\nmetadata: {name: %s, namespace: kube-system}\nspec: {replicas: 0, selector: {matchLabels: {a: b}}}", kind, name)
+	}
+	budgetOf := func(spec string) string {
+		return "apiVersion: policy/v1\nkind: PodDisruptionBudget\nmetadata: {name: coredns, namespace: kube-system}\nspec: {" + spec + "}"
+	}
+	scaler := func(kind, spec string) string {
+		return "apiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\nmetadata: {name: dns, namespace: kube-system}\nspec: {scaleTargetRef: {apiVersion: apps/v1, kind: " + kind + ", name: coredns}, " + spec + "}"
+	}
 	const customized = ".:53 {\n    health {\n        lameduck 5s\n    }\n    ready\n    kubernetes\n    import custom/*.override\n}\nimport custom/*.server\n"
 	azure := ", labels: {kubernetes.azure.com/managedby: aks, addonmanager.kubernetes.io/mode: Reconcile}"
 	onAzure := []string{node("node-a", "kubernetes.azure.com/cluster: mc"), node("node-b", "kubernetes.azure.com/cluster: mc")}
@@ -237,6 +246,39 @@ func TestClustersOfTheField(t *testing.T) {
 		"control plane":                  {objects: []string{node("node-a", `node-role.kubernetes.io/control-plane: ""`), node("node-b", `node-role.kubernetes.io/control-plane: ""`)}},
 		"preStop fills the grace period": {objects: []string{deployment("", "", "lifecycle: {preStop: {sleep: {seconds: 40}}}")}, want: []string{"lameduck-within-grace-period"}, has: []string{"preStop 40s, lameduck 10s and up to 10s", "proposed: lameduck 5s"}},
 		"tolerates everything, on nodes of Karpenter": {objects: []string{deployment("", "tolerations: [{operator: Exists}]", ""), node("node-b", "karpenter.sh/nodepool: general, karpenter.sh/capacity-type: spot")}, want: []string{"dns-drained-at-a-notice"}, has: []string{"coredns-2 on node-b"}},
+		"a StatefulSet":                      {objects: []string{removed("Deployment", "coredns"), two(workloadOf("StatefulSet", "coredns", "", "", "lifecycle: {preStop: {sleep: {seconds: 50}}}"))}, want: []string{"lameduck-within-grace-period"}, has: []string{"StatefulSet kube-system/coredns: lameduck 10s", "patch statefulset coredns"}},
+		"a selector of expressions":          {objects: []string{strings.Replace(deployment("", "", ""), "{matchLabels: {k8s-app: kube-dns}}", "{matchExpressions: [{key: k8s-app, operator: In, values: [kube-dns, coredns]}]}", 1)}},
+		"a budget of expressions":            {objects: []string{budgetOf("maxUnavailable: 1, selector: {matchExpressions: [{key: k8s-app, operator: Exists}]}")}},
+		"a budget of other pods":             {objects: []string{budgetOf("maxUnavailable: 1, selector: {matchExpressions: [{key: k8s-app, operator: NotIn, values: [kube-dns]}]}")}, want: []string{"budget"}},
+		"a budget of half of them":           {objects: []string{budgetOf("maxUnavailable: 50%, unhealthyPodEvictionPolicy: AlwaysAllow, selector: {matchLabels: {k8s-app: kube-dns}}")}},
+		"a budget of none":                   {objects: []string{budgetOf("maxUnavailable: 0%, selector: {matchLabels: {k8s-app: kube-dns}}")}, want: []string{"budget-lets-one-go"}},
+		"a budget that all must be there":    {objects: []string{budgetOf("minAvailable: 51%, selector: {matchLabels: {k8s-app: kube-dns}}")}, want: []string{"budget-lets-one-go"}},
+		"after a sidecar, with another name": {objects: []string{strings.Replace(strings.Replace(deployment("", "", "lifecycle: {preStop: {exec: {command: [sleep, '40']}}}"), "- name: coredns", "- {name: proxy, image: envoy}\n      - name: server", 1), "registry.k8s.io/coredns/coredns:v1.12.1", "mirror.example.com:5000/x@sha256:00", 1)}, want: []string{"lameduck-within-grace-period"}, has: []string{"preStop 40s"}},
+		"a native sidecar":                   {objects: []string{deployment("", "initContainers: [{name: proxy, image: envoy, restartPolicy: Always}]", "")}},
+		"on the host's network": {corefile: "on-its-own-address", objects: []string{
+			strings.Replace(deployment("", "hostNetwork: true", "livenessProbe: {httpGet: {path: /health, port: 8080, host: 127.0.0.1}}"), "{path: /ready, port: 8181,", "{host: 127.0.0.1, path: /ready, port: 8181,", 1),
+		}},
+		"on its own address":           {corefile: "on-its-own-address", want: []string{"readiness-port", "liveness-port"}, not: []string{"port: 8181"}},
+		"a probe of a port by name":    {corefile: "ready-elsewhere", objects: []string{strings.Replace(deployment("", "", "ports: [{name: dns, containerPort: 53}, {name: readiness, containerPort: 8190}, {name: metrics, containerPort: 9153}]"), "port: 8181", "port: readiness", 1)}},
+		"a probe of another's name":    {corefile: "ready-elsewhere", objects: []string{strings.Replace(deployment("", "", "ports: [{name: dns, containerPort: 53}, {name: metrics, containerPort: 9153}]"), "port: 8181", "port: metrics", 1)}, want: []string{"readiness-port"}, has: []string{"port: 8190"}},
+		"a probe of TCP":               {objects: []string{strings.Replace(deployment("", "", ""), "httpGet: {path: /ready, port: 8181, scheme: HTTP}", "tcpSocket: {port: 53}", 1)}, want: []string{"readiness-asks-ready"}, has: []string{"port: 8181", "tcpSocket: null"}},
+		"no probe":                     {objects: []string{strings.Replace(deployment("", "", ""), "readinessProbe:", "startupProbe:", 1)}, want: []string{"readiness-probe"}, has: []string{"no readiness probe", "proposed: lameduck 10s, readiness 1s x 3"}, not: []string{"10s x 3"}},
+		"a plugin of later versions":   {corefile: "multisocket", objects: []string{strings.Replace(deployment("", "", ""), "v1.12.1", "v1.11.4-eksbuild.2", 1)}, want: []string{"next-pod-starts"}, has: []string{`"multisocket" is no plugin of CoreDNS v1.11.4-eksbuild.2`}},
+		"a plugin of this version":     {corefile: "multisocket"},
+		"a plugin of an unknown build": {corefile: "unknown-plugin", objects: []string{strings.Replace(deployment("", "", ""), "coredns:v1.12.1", "coredns@sha256:00", 1)}, want: []string{"next-pod-starts?"}, has: []string{"--try-next-pod"}},
+		"a variable with a default":    {corefile: "environment-with-a-default", want: []string{"next-pod-starts"}, has: []string{"no default values"}},
+
+		"a HorizontalPodAutoscaler":         {objects: []string{scaler("Deployment", "minReplicas: 2")}, has: []string{"owned by an autoscaler (HorizontalPodAutoscaler dns)"}},
+		"one down to a single pod":          {objects: []string{scaler("Deployment", "maxReplicas: 5")}, want: []string{"replicas"}, has: []string{"HorizontalPodAutoscaler dns may scale to 1"}},
+		"one of another workload":           {objects: []string{scaler("StatefulSet", "minReplicas: 2")}, not: []string{"autoscaler"}},
+		"a cluster-proportional-autoscaler": {objects: []string{"apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: dns-autoscaler, namespace: kube-system}\nspec: {selector: {matchLabels: {a: b}}, template: {spec: {containers: [{name: autoscaler, image: 'registry.k8s.io/cpa/cluster-proportional-autoscaler:v1.8.9', command: [/cluster-proportional-autoscaler, --namespace=kube-system, --target=deployment/coredns]}]}}}"}, has: []string{"Deployment kube-system/dns-autoscaler, a cluster-proportional-autoscaler"}},
+		"a Service without a selector": {objects: []string{
+			"apiVersion: v1\nkind: Service\nmetadata: {name: kube-dns, namespace: kube-system}\nspec: {clusterIP: 10.96.0.10}",
+			"apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\nmetadata: {name: dns, namespace: kube-system, labels: {kubernetes.io/service-name: kube-dns}}\naddressType: IPv4\nendpoints: [{addresses: [10.0.0.7]}]",
+			strings.ReplaceAll(two(workloadOf("Deployment", "resolver", "", "", "")), "k8s-app: kube-dns", "app: resolver"),
+			"apiVersion: v1\nkind: Pod\nmetadata: {name: r, namespace: kube-system, labels: {app: resolver}}\nspec: {nodeName: node-a}\nstatus: {podIP: 10.0.0.7}",
+			budgetOf("maxUnavailable: 1, selector: {matchLabels: {app: resolver}}"),
+		}, has: []string{"kube-system/resolver: lameduck 10s"}},
 		"in one zone": {objects: []string{
 			node("node-a", "topology.kubernetes.io/zone: a, eks.amazonaws.com/capacityType: ON_DEMAND"), node("node-b", "topology.kubernetes.io/zone: a, eks.amazonaws.com/capacityType: ON_DEMAND"), node("node-c", "topology.kubernetes.io/zone: b"),
 		}, want: []string{"not-all-in-one-zone"}, has: []string{"topologyKey: topology.kubernetes.io/zone"}},

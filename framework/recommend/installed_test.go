@@ -70,6 +70,10 @@ func TestKarpenterIsFoundByWhatItIs(t *testing.T) {
 			installed("Deployment", "karpenter", "karpenter", "{name: controller, image: karpenter/controller, envFrom: [{configMapRef: {name: settings}}]}", ""),
 			"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings, namespace: kube-system}\ndata: {INTERRUPTION_QUEUE: shop}",
 		}, "kube-system/karpenter", "shop"},
+		"by what a shell is given":    {[]string{installed("Deployment", "x", "x", "{name: main, image: autoscaler, command: [sh, -c, 'exec /karpenter --interruption-queue=shop']}", "")}, "kube-system/x", "shop"},
+		"as a StatefulSet":            {[]string{installed("StatefulSet", "x", "x", aController, "")}, "kube-system/x v1.8.0", "shop"},
+		"with references":             {[]string{installed("Deployment", "x", "x", "{name: main, image: karpenter/controller, env: [{name: A, value: sh}, {name: B, value: $(A)op}], args: [--interruption-queue=$(B)]}", "")}, "kube-system/x", "shop"},
+		"with one that is unknown":    {[]string{installed("Deployment", "x", "x", "{name: main, image: karpenter/controller, args: [--interruption-queue=$(B)]}", "")}, "kube-system/x", ""},
 		"not what only reads its API": {[]string{installed("Deployment", "dashboard", "dashboard", "{name: main, image: karpenter-dashboard}", ""), rightsOf("dashboard", "{apiGroups: [karpenter.sh], resources: ['*'], verbs: [get, list]}")}, "not found: ", ""},
 		"scaled to 0":                 {[]string{strings.Replace(installed("Deployment", "karpenter", "karpenter", aController, ""), "spec:", "spec:\n  replicas: 0", 1)}, "not found: ", ""},
 		"EKS Auto Mode":               {[]string{"apiVersion: v1\nkind: Node\nmetadata: {name: i-0, labels: {eks.amazonaws.com/compute-type: auto}}"}, "that of EKS Auto Mode", ""},
@@ -120,6 +124,14 @@ func TestOtherHandlersAsTheyAreInstalled(t *testing.T) {
 		"by arguments": {
 			[]string{installed("Deployment", "x", "x", "{name: x, image: nth, args: [--enable-sqs-termination-draining, --check-tag-before-draining=false, --queue-url=https://sqs/1/other]}", "")}, onePool, "kube-system/x acts on",
 		},
+		"the queue by its URL with a slash": {[]string{queue(reads + "/")}, "one-reader-of-the-queue", ""},
+		"the queue by a reference":          {[]string{queue("NAME=shop", "QUEUE_URL=https://sqs.eu-west-1.amazonaws.com/111122223333/$(NAME)")}, "one-reader-of-the-queue", ""},
+		"by what a shell is given": {
+			[]string{installed("Deployment", "x", "x", "{name: x, image: nth, command: [/bin/sh, -c, '/nth --enable-sqs-termination-draining=true --queue-url=https://sqs/1/shop']}", "")}, "one-reader-of-the-queue", "kube-system/x",
+		},
+		"as a sidecar of its own": {
+			[]string{installed("Deployment", "x", "x", "{name: main, image: pause}", ", initContainers: [{name: nth, restartPolicy: Always, "+image+", "+env(queueMode, reads)+"}]")}, "one-reader-of-the-queue", "kube-system/x",
+		},
 		"another queue, every instance": {[]string{queue(other, untagged)}, onePool, "state changes, as Karpenter does"},
 		"a dry run":                     {[]string{queue(other, untagged, "DRY_RUN=true")}, "", ""},
 		"tagged instances, and the tags of Karpenter's are not known": {[]string{queue(other)}, onePool + "?", "tag " + managed},
@@ -142,6 +154,7 @@ func TestOtherHandlersAsTheyAreInstalled(t *testing.T) {
 		"metadata, with an empty value":                     {[]string{metadata("", "ENABLE_SPOT_INTERRUPTION_DRAINING=")}, onePool, "spot interruptions"},
 
 		"a handler of your own":                       {[]string{own(env("QUEUE=shop")), mayEvict}, "one-reader-of-the-queue", "Deployment kube-system/own reads"},
+		"one of your own, by its arguments":           {[]string{own("args: [--queue-name, shop]"), mayEvict}, "one-reader-of-the-queue", "Deployment kube-system/own reads"},
 		"one of your own, on another queue":           {[]string{own("args: ['arn:aws:sqs:eu-west-1:111122223333:drain']"), mayEvict}, onePool + "?", "settings name queue drain"},
 		"what names the queue, and may drain nothing": {[]string{own(env("SQS_QUEUE_URLS=https://sqs.eu-west-1.amazonaws.com/111122223333/shop"))}, "one-reader-of-the-queue?", "only looks at the queue"},
 		"an application with a queue of its own":      {[]string{own(env("QUEUE=orders"))}, "", ""},

@@ -124,18 +124,8 @@ func (m *Mount) readConfigMap(ctx context.Context, client kubernetes.Interface, 
 
 // corefilePath is what the container's -conf names; empty if it has none.
 func corefilePath(c corev1.Container) string {
-	args := slices.Concat(c.Command, c.Args)
-	for i, arg := range args {
-		flag, value, given := strings.Cut(strings.TrimLeft(arg, "-"), "=")
-		switch {
-		case flag != "conf" || !strings.HasPrefix(arg, "-"):
-		case given:
-			return value
-		case i+1 < len(args):
-			return args[i+1]
-		}
-	}
-	return ""
+	value, _ := argument(&c, "conf")
+	return value
 }
 
 // readCorefile finds the Corefile among the mounted files: by the path that CoreDNS is given, else by
@@ -243,9 +233,9 @@ func (d DNS) imported(pattern string) ([]coredns.File, error) {
 
 // env is an environment variable of the container, if its value could be read.
 func (d DNS) env(name string) (string, bool) {
-	for _, e := range d.Env {
+	for _, e := range slices.Backward(d.Env) {
 		if e.Name == name {
-			return e.Value, e.ValueFrom == nil && !strings.Contains(e.Value, "$(")
+			return e.Value, e.ValueFrom == nil && !reference.MatchString(e.Value)
 		}
 	}
 	return "", false

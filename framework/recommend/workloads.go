@@ -3,6 +3,7 @@ package recommend
 import (
 	"context"
 	"fmt"
+	"maps"
 	"path"
 	"regexp"
 	"slices"
@@ -68,9 +69,22 @@ func tagOf(image string) string {
 	return tag
 }
 
+// commandLine are the words of a container's command and arguments, also of the one that a shell is given.
+func commandLine(c *corev1.Container) (words []string) {
+	all := slices.Concat(c.Command, c.Args)
+	for i, word := range all {
+		if i > 0 && all[i-1] == "-c" {
+			words = append(words, strings.Fields(word)...)
+			continue
+		}
+		words = append(words, word)
+	}
+	return words
+}
+
 // argument is the value of a flag of a container's command line.
 func argument(c *corev1.Container, flag string) (value string, set bool) {
-	args := slices.Concat(c.Command, c.Args)
+	args := commandLine(c)
 	for i, arg := range args {
 		name, value, given := strings.Cut(strings.TrimLeft(arg, "-"), "=")
 		switch {
@@ -93,15 +107,15 @@ func setting(c *corev1.Container, variable, flag string) (value, elsewhere strin
 		return "", ""
 	}
 	if v, set := argument(c, flag); set {
-		return v, ""
+		return known(v)
 	}
-	for _, env := range c.Env {
+	for _, env := range slices.Backward(c.Env) { // the last one counts
 		switch {
 		case env.Name != variable:
 		case env.ValueFrom != nil:
 			return "", "what its valueFrom refers to"
 		default:
-			return env.Value, ""
+			return known(env.Value)
 		}
 	}
 	for _, from := range c.EnvFrom {
@@ -115,8 +129,33 @@ func setting(c *corev1.Container, variable, flag string) (value, elsewhere strin
 	return "", elsewhere
 }
 
+// known is a value, or where it may be if it has a reference that could not be resolved.
+func known(v string) (value, elsewhere string) {
+	if reference.MatchString(v) {
+		return "", "what " + v + " refers to"
+	}
+	return v, ""
+}
+
+// reference is one to an environment variable in the environment, the command or the arguments of a
+// container; $$ is no reference.
+var reference = regexp.MustCompile(`\$\$|\$\([^()]+\)`)
+
+// expand replaces the references to variables that are before it in the environment; others stay, as
+// Kubernetes leaves them.
+func expand(text string, env []corev1.EnvVar) string {
+	return reference.ReplaceAllStringFunc(text, func(ref string) string {
+		for _, e := range slices.Backward(env) {
+			if ref == "$("+e.Name+")" && e.ValueFrom == nil {
+				return e.Value
+			}
+		}
+		return ref
+	})
+}
+
 // resolve takes the environment of a container from the ConfigMaps that it refers to, as far as they can
-// be read.
+// be read, and replaces the references to it.
 func resolve(ctx context.Context, client kubernetes.Interface, namespace string, c *corev1.Container) error {
 	read := map[string]*corev1.ConfigMap{}
 	configMap := func(name string) (*corev1.ConfigMap, error) {
@@ -146,24 +185,33 @@ func resolve(ctx context.Context, client kubernetes.Interface, namespace string,
 			c.Env[i] = corev1.EnvVar{Name: env.Name, Value: cm.Data[ref.Key]}
 		}
 	}
+	var from []corev1.EnvVar
 	var left []corev1.EnvFromSource
-	for _, from := range slices.Backward(c.EnvFrom) { // the last one counts, and Env more than all
+	for _, source := range c.EnvFrom { // the last one counts, and Env more than all
 		var cm *corev1.ConfigMap
-		if from.ConfigMapRef != nil {
+		if source.ConfigMapRef != nil {
 			var err error
-			if cm, err = configMap(from.ConfigMapRef.Name); err != nil {
+			if cm, err = configMap(source.ConfigMapRef.Name); err != nil {
 				return err
 			}
 		}
 		if cm == nil {
-			left = append(left, from)
+			left = append(left, source)
 			continue
 		}
-		for key, value := range cm.Data {
-			c.Env = append(c.Env, corev1.EnvVar{Name: from.Prefix + key, Value: value})
+		for _, key := range slices.Sorted(maps.Keys(cm.Data)) {
+			from = append(from, corev1.EnvVar{Name: source.Prefix + key, Value: cm.Data[key]})
 		}
 	}
-	c.EnvFrom = left
+	c.Env, c.EnvFrom = append(from, c.Env...), left
+	for i := range c.Env {
+		c.Env[i].Value = expand(c.Env[i].Value, c.Env[:i])
+	}
+	for _, words := range [][]string{c.Command, c.Args} {
+		for i := range words {
+			words[i] = expand(words[i], c.Env)
+		}
+	}
 	return nil
 }
 
@@ -171,15 +219,26 @@ func resolve(ctx context.Context, client kubernetes.Interface, namespace string,
 var queueReference = regexp.MustCompile(`https?://[a-zA-Z0-9.:-]*(?:sqs|queue)[a-zA-Z0-9.:-]*/\w+/[\w.-]+|arn:[a-z-]+:sqs:[\w-]*:\w*:[\w.-]+`)
 
 // queueName is the name of a queue that is given by its name, URL or ARN.
-func queueName(of string) string { return of[strings.LastIndexAny(of, ":/")+1:] }
+func queueName(of string) string {
+	of = strings.TrimRight(of, "/")
+	return of[strings.LastIndexAny(of, ":/")+1:]
+}
 
 // queueNamed is the name of the queue that the settings of a workload name: by URL or ARN, or the one of
 // that name in a setting of a queue. Empty if they name none.
 func (w Workload) queueNamed(name string) string {
 	for _, c := range running(&w.Template.Spec) {
-		for _, arg := range slices.Concat(c.Command, c.Args) {
+		line := commandLine(c)
+		for i, arg := range line {
 			if found := queueReference.FindString(arg); found != "" {
 				return queueName(found)
+			}
+			flag, value, given := strings.Cut(arg, "=")
+			if !given && i+1 < len(line) {
+				value = line[i+1]
+			}
+			if name != "" && value == name && strings.HasPrefix(flag, "-") && strings.Contains(strings.ToUpper(flag), "QUEUE") {
+				return name
 			}
 		}
 		for _, env := range c.Env {
