@@ -164,11 +164,14 @@ const nodeTaint = "node.kubernetes.io/"
 func (w *underWay) nodes() {
 	for _, node := range w.st.nodeNames() {
 		var notReady, cordoned, removed history.Event // since when it is so; none if it is not
+		stays := false                                // a notice about it is synthetic: it is put back
 		for _, e := range w.st.Events {
 			if e.Node != node {
 				continue
 			}
 			switch taint := e.Setting(); e.Kind {
+			case history.NoticePut:
+				stays = true
 			case history.NodeNotReady:
 				notReady = e
 			case history.NodeReady:
@@ -178,7 +181,7 @@ func (w *underWay) nodes() {
 				cordoned = e
 			case history.NodeTainted:
 				switch {
-				case slices.Contains(removing, taint.Key):
+				case slices.Contains(removing, taint.Key) && !stays:
 					removed = e
 				case !strings.HasPrefix(taint.Key, nodeTaint) && taint.Value != "PreferNoSchedule" && cordoned.Kind == "":
 					cordoned = e

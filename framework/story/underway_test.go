@@ -52,6 +52,8 @@ func TestWhatIsStillUnderWay(t *testing.T) {
 		"a node that was cordoned before":         {[]history.Event{work, at(2, history.NewNodeCordoned("w-1"))}, "", 5},
 		"a node with a handler's taint":           {[]history.Event{work, at(9, history.NewNodeTainted("w-1", "example.com/ending", "NoSchedule"))}, "node w-1 is being emptied", 0},
 		"an empty node that Karpenter removes":    {[]history.Event{at(9, history.NewNodeTainted("w-1", "karpenter.sh/disrupted", "NoSchedule"))}, "node w-1 is about to be removed", 0},
+		"a node of a synthetic notice":            {[]history.Event{at(8, history.NewNoticePut(scenarios.ObservedNotice, history.Spot, "w-1")), at(9, history.NewNodeTainted("w-1", "karpenter.sh/disrupted", "NoSchedule"))}, "", 5},
+		"one whose pods have to leave it":         {[]history.Event{work, at(8, history.NewNoticePut(scenarios.ObservedNotice, history.Spot, "w-1")), at(9, history.NewNodeTainted("w-1", "karpenter.sh/disrupted", "NoSchedule"))}, "node w-1 is being emptied: default/web", 0},
 		"a node that was removed":                 {[]history.Event{at(9, history.NewNodeTainted("w-1", "karpenter.sh/disrupted", "NoSchedule")), at(33, history.NewNodeDeleted("w-1"))}, "", 33},
 		"a node that is not Ready":                {[]history.Event{at(40, history.NewNodeNotReady("w-1", "Unknown"))}, "node w-1 is not Ready", 0},
 		"a node that was not Ready before":        {[]history.Event{at(2, history.NewNodeNotReady("w-1", "Unknown"))}, "", 5},
