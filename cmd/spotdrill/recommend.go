@@ -15,11 +15,11 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/spotdrill/spotdrill/framework/cloud"
-	"github.com/spotdrill/spotdrill/framework/cloudformation"
 	"github.com/spotdrill/spotdrill/framework/cluster"
 	"github.com/spotdrill/spotdrill/framework/handler"
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/iam"
+	"github.com/spotdrill/spotdrill/framework/logic"
 	"github.com/spotdrill/spotdrill/framework/recommend"
 	"github.com/spotdrill/spotdrill/framework/sweep"
 	"github.com/spotdrill/spotdrill/framework/system"
@@ -127,6 +127,7 @@ func lookUpQueue(ctx context.Context, a recommend.Advice) (recommend.Advice, err
 		return a, err
 	}
 	q := recommend.Queue{Name: queue, Missing: found.ARN == "", Policy: objection(found.Policy), Encryption: objection(found.Encryption)}
+	q.Silent = found.Silent
 	for _, t := range found.Unheard {
 		// Older versions of Karpenter have no rule for the first, and none for the others.
 		if t != history.CapacityReservationInterruption && t != history.LifecycleAction && t != history.CapacityBlockExpiration {
@@ -137,10 +138,10 @@ func lookUpQueue(ctx context.Context, a recommend.Advice) (recommend.Advice, err
 }
 
 func objection(d iam.Decision) recommend.Objection {
-	if d.Is == cloudformation.Yes {
+	if d.Is == logic.Yes {
 		return recommend.Objection{}
 	}
-	return recommend.Objection{Why: d.Why, Unknown: d.Is == cloudformation.Maybe}
+	return recommend.Objection{Why: d.Why, Unknown: d.Is == logic.Maybe}
 }
 
 // printAdvice prints the advice. Its error has the exit code.

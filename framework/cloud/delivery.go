@@ -6,6 +6,7 @@ import (
 
 	cfn "github.com/spotdrill/spotdrill/framework/cloudformation"
 	"github.com/spotdrill/spotdrill/framework/iam"
+	"github.com/spotdrill/spotdrill/framework/logic"
 )
 
 // eventBridge is the principal that delivers what rules match.
@@ -23,8 +24,12 @@ type Queue struct {
 	Key string
 	// KeyPolicy is the policy of that key; nil if it is not known.
 	KeyPolicy *iam.Policy
+	// KeyUnread is why that is not known; it may be empty.
+	KeyUnread string
 	// KeyDisabled reports whether the key is known to be disabled.
 	KeyDisabled bool
+	// FIFO reports whether it is a FIFO queue, and Deduplicates whether by the content of messages.
+	FIFO, Deduplicates bool
 }
 
 // Rule is a rule of EventBridge that has the queue as a target.
@@ -34,6 +39,20 @@ type Rule struct {
 	Silent string
 	// Role reports whether EventBridge sends with a role of the target's, whose policies are not known.
 	Role bool
+}
+
+// refuses is why a queue takes nothing from a target with that group of messages; empty if it does:
+// https://docs.aws.amazon.com/eventbridge/latest/APIReference/API_Target.html
+func (q Queue) refuses(messageGroup string) string {
+	switch {
+	case !q.FIFO:
+		return ""
+	case messageGroup == "":
+		return "the queue is a FIFO queue, and its target has no SqsParameters.MessageGroupId"
+	case !q.Deduplicates:
+		return "the queue is a FIFO queue without ContentBasedDeduplication, which EventBridge requires"
+	}
+	return ""
 }
 
 // Account is the account of an ARN.
@@ -59,41 +78,46 @@ func (r Rule) sends(action, resource string) iam.Request {
 func (q Queue) Lets(rules []Rule) iam.Decision {
 	switch {
 	case q.PolicyUnread != "":
-		return iam.Decision{Is: cfn.Maybe, Why: q.PolicyUnread}
+		return iam.Decision{Is: logic.Maybe, Why: q.PolicyUnread}
 	case q.Policy == nil:
-		return iam.Decision{Is: cfn.No, Why: "the queue has no policy, and without one " + eventBridge + " may not send to it"}
+		return iam.Decision{Is: logic.No, Why: "the queue has no policy, and without one " + eventBridge + " may not send to it"}
 	}
 	return worst(rules, func(r Rule) iam.Decision {
 		d := q.Policy.Decide(r.sends("sqs:SendMessage", q.ARN))
-		if r.Role && d.Is != cfn.Yes {
-			return iam.Decision{Is: cfn.Maybe, Why: "its target has a role, whose policies are not read"}
+		if r.Role && d.Is != logic.Yes {
+			return iam.Decision{Is: logic.Maybe, Why: "its target has a role, whose policies are not read"}
 		}
 		d.Why = "in the queue's policy, " + d.Why
 		return d
 	})
 }
 
+// keyOfSQS is the key that AWS manages for SQS.
+const keyOfSQS = "alias/aws/sqs"
+
+func (q Queue) keyOfAWS() bool { return q.Key == keyOfSQS || strings.HasSuffix(q.Key, ":"+keyOfSQS) }
+
 // Encrypts reports whether the encryption of the queue lets EventBridge send to it:
 // https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-key-management.html#compatibility-with-aws-services
 func (q Queue) Encrypts(rules []Rule) iam.Decision {
 	switch {
 	case q.Key == "":
-		return iam.Decision{Is: cfn.Yes, Why: "no key of KMS"}
-	case q.Key == "alias/aws/sqs" || strings.HasSuffix(q.Key, ":alias/aws/sqs"):
-		return iam.Decision{Is: cfn.No, Why: "the queue is encrypted with alias/aws/sqs: EventBridge cannot use this key, and its policy cannot be changed"}
+		return iam.Decision{Is: logic.Yes, Why: "no key of KMS"}
+	case q.keyOfAWS():
+		return iam.Decision{Is: logic.No, Why: "the queue is encrypted with alias/aws/sqs: EventBridge cannot use this key, and its policy cannot be changed"}
 	case q.KeyDisabled:
-		return iam.Decision{Is: cfn.No, Why: "the queue's key is disabled"}
+		return iam.Decision{Is: logic.No, Why: "the queue's key is disabled"}
 	case q.KeyPolicy == nil:
-		return iam.Decision{Is: cfn.Maybe, Why: fmt.Sprintf("the policy of the queue's key %s is not known: it must allow kms:GenerateDataKey* and kms:Decrypt to %s", cfn.Printable(q.Key), eventBridge)}
+		return iam.Decision{Is: logic.Maybe, Why: fmt.Sprintf("the policy of the queue's key %s is not known%s: it must allow kms:GenerateDataKey* and kms:Decrypt to %s", cfn.Printable(q.Key), q.KeyUnread, eventBridge)}
 	}
 	return worst(rules, func(r Rule) iam.Decision {
 		for _, action := range []string{"kms:GenerateDataKey", "kms:Decrypt"} {
-			if d := q.KeyPolicy.Decide(r.sends(action, q.Key)); d.Is != cfn.Yes {
+			if d := q.KeyPolicy.Decide(r.sends(action, q.Key)); d.Is != logic.Yes {
 				d.Why = "in the policy of the queue's key, " + d.Why
 				return d
 			}
 		}
-		return iam.Decision{Is: cfn.Yes, Why: "the policy of the queue's key allows kms:GenerateDataKey and kms:Decrypt to " + eventBridge}
+		return iam.Decision{Is: logic.Yes, Why: "the policy of the queue's key allows kms:GenerateDataKey and kms:Decrypt to " + eventBridge}
 	})
 }
 
@@ -114,7 +138,7 @@ func worst(rules []Rule, decide func(Rule) iam.Decision) iam.Decision {
 		if i > 0 {
 			d = decide(r)
 		}
-		if d.Is != cfn.Yes {
+		if d.Is != logic.Yes {
 			d.Why = "rule " + r.Name + ": " + d.Why
 		}
 		if i == 0 || d.Is < found.Is {

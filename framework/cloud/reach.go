@@ -3,6 +3,7 @@ package cloud
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -10,8 +11,11 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/eventbridge"
 	ebtypes "github.com/aws/aws-sdk-go-v2/service/eventbridge/types"
+	"github.com/aws/aws-sdk-go-v2/service/kms"
+	kmstypes "github.com/aws/aws-sdk-go-v2/service/kms/types"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	sqstypes "github.com/aws/aws-sdk-go-v2/service/sqs/types"
+	"github.com/aws/smithy-go/transport/http"
 
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/iam"
@@ -23,14 +27,17 @@ type Reach struct {
 	ARN string
 	// Unheard are the types of notices that no enabled rule sends to the queue.
 	Unheard []history.NoticeType
+	// Silent are the rules with the queue as a target by which nothing gets there, with the reasons.
+	Silent []string
 	// Policy is whether the queue's policy lets EventBridge send to it, and Encryption whether its key does.
 	Policy, Encryption iam.Decision
 }
 
 // NoticesThatReach looks up the queue with that name, its policy and encryption, and the rules of the
 // default event bus that have it as a target. It changes nothing. It needs the rights to
-// sqs:GetQueueUrl, sqs:GetQueueAttributes, events:ListRuleNamesByTarget and
-// events:DescribeRule; with events:TestEventPattern, AWS itself judges the patterns.
+// sqs:GetQueueUrl, sqs:GetQueueAttributes, events:ListRuleNamesByTarget,
+// events:DescribeRule and events:ListTargetsByRule; with events:TestEventPattern, AWS itself judges the
+// patterns, and with kms:DescribeKey and kms:GetKeyPolicy, the key of an encrypted queue is known.
 func NoticesThatReach(ctx context.Context, cfg aws.Config, queue string) (Reach, error) {
 	client := sqs.NewFromConfig(cfg)
 	url, err := findQueue(ctx, client, queue)
@@ -38,11 +45,19 @@ func NoticesThatReach(ctx context.Context, cfg aws.Config, queue string) (Reach,
 		return Reach{}, err
 	}
 	const document, arn, key = sqstypes.QueueAttributeNamePolicy, sqstypes.QueueAttributeNameQueueArn, sqstypes.QueueAttributeNameKmsMasterKeyId
-	attributes, err := attributesOf(ctx, client, url, document, arn, key)
+	// SQS refuses to be asked by name for attributes that only FIFO queues have.
+	attributes, err := attributesOf(ctx, client, url, sqstypes.QueueAttributeNameAll)
 	if err != nil {
 		return Reach{}, fmt.Errorf("read the attributes of queue %s: %w", queue, err)
 	}
-	q := Queue{ARN: attributes[string(arn)], Key: attributes[string(key)]}
+	q := Queue{
+		ARN: attributes[string(arn)], Key: attributes[string(key)],
+		FIFO:         attributes[string(sqstypes.QueueAttributeNameFifoQueue)] == "true",
+		Deduplicates: attributes[string(sqstypes.QueueAttributeNameContentBasedDeduplication)] == "true",
+	}
+	if err := q.readKey(ctx, kms.NewFromConfig(cfg)); err != nil {
+		return Reach{}, err
+	}
 	if text := attributes[string(document)]; text != "" {
 		policy, err := iam.ParseResource([]byte(text))
 		if err != nil {
@@ -51,7 +66,7 @@ func NoticesThatReach(ctx context.Context, cfg aws.Config, queue string) (Reach,
 		q.Policy = &policy
 	}
 	events := eventbridge.NewFromConfig(cfg)
-	found, err := rulesTo(ctx, events, q.ARN)
+	found, err := rulesTo(ctx, events, q)
 	if err != nil {
 		return Reach{}, fmt.Errorf("read the EventBridge rules to queue %s: %w", queue, err)
 	}
@@ -60,10 +75,15 @@ func NoticesThatReach(ctx context.Context, cfg aws.Config, queue string) (Reach,
 		rules[i] = found[i].Rule
 	}
 	r := Reach{ARN: q.ARN, Policy: q.Lets(rules), Encryption: q.Encrypts(rules)}
+	for _, rule := range rules {
+		if rule.Silent != "" {
+			r.Silent = append(r.Silent, "rule "+rule.Name+": "+rule.Silent)
+		}
+	}
 	for _, t := range history.NoticeTypes() {
 		heard := false
 		for _, rule := range found {
-			heard = heard || rule.hears(ctx, events, cfg.Region, q.ARN, t)
+			heard = heard || rule.Silent == "" && rule.hears(ctx, events, cfg.Region, q.ARN, t)
 		}
 		if !heard {
 			r.Unheard = append(r.Unheard, t)
@@ -99,26 +119,18 @@ func (r deployedRule) hears(ctx context.Context, client *eventbridge.Client, reg
 	return err != nil || tested.Result
 }
 
-// rulesTo reads the enabled rules that have that target.
-func rulesTo(ctx context.Context, client *eventbridge.Client, target string) ([]deployedRule, error) {
+// rulesTo reads the rules that have the queue as a target.
+func rulesTo(ctx context.Context, client *eventbridge.Client, q Queue) ([]deployedRule, error) {
 	var out []deployedRule
 	for next := (*string)(nil); ; {
-		names, err := client.ListRuleNamesByTarget(ctx, &eventbridge.ListRuleNamesByTargetInput{TargetArn: &target, NextToken: next})
+		names, err := client.ListRuleNamesByTarget(ctx, &eventbridge.ListRuleNamesByTargetInput{TargetArn: &q.ARN, NextToken: next})
 		if err != nil {
 			return nil, err
 		}
 		for _, name := range names.RuleNames {
-			rule, err := client.DescribeRule(ctx, &eventbridge.DescribeRuleInput{Name: &name})
+			r, err := readRule(ctx, client, name, q)
 			if err != nil {
-				return nil, err
-			}
-			text := aws.ToString(rule.EventPattern)
-			if rule.State == ebtypes.RuleStateDisabled || text == "" {
-				continue
-			}
-			r := deployedRule{Rule: Rule{Name: name, ARN: aws.ToString(rule.Arn)}, text: text}
-			if err := json.Unmarshal([]byte(text), &r.pattern); err != nil {
-				return nil, fmt.Errorf("event pattern of rule %s: %w", name, err)
+				return nil, fmt.Errorf("rule %s: %w", name, err)
 			}
 			out = append(out, r)
 		}
@@ -126,6 +138,82 @@ func rulesTo(ctx context.Context, client *eventbridge.Client, target string) ([]
 			return out, nil
 		}
 	}
+}
+
+func readRule(ctx context.Context, client *eventbridge.Client, name string, q Queue) (deployedRule, error) {
+	rule, err := client.DescribeRule(ctx, &eventbridge.DescribeRuleInput{Name: &name})
+	if err != nil {
+		return deployedRule{}, err
+	}
+	r := deployedRule{Rule: Rule{Name: name, ARN: aws.ToString(rule.Arn)}, text: aws.ToString(rule.EventPattern)}
+	switch {
+	case rule.State == ebtypes.RuleStateDisabled:
+		r.Silent = "it is DISABLED"
+		return r, nil
+	case r.text == "":
+		r.Silent = "it has no EventPattern"
+		return r, nil
+	}
+	if err := json.Unmarshal([]byte(r.text), &r.pattern); err != nil {
+		return r, fmt.Errorf("its event pattern: %w", err)
+	}
+	for next := (*string)(nil); ; {
+		targets, err := client.ListTargetsByRule(ctx, &eventbridge.ListTargetsByRuleInput{Rule: &name, NextToken: next})
+		if err != nil {
+			return r, err
+		}
+		for _, target := range targets.Targets {
+			if aws.ToString(target.Arn) != q.ARN {
+				continue
+			}
+			group := ""
+			if target.SqsParameters != nil {
+				group = aws.ToString(target.SqsParameters.MessageGroupId)
+			}
+			r.Role, r.Silent = target.RoleArn != nil, q.refuses(group)
+		}
+		if next = targets.NextToken; next == nil {
+			return r, nil
+		}
+	}
+}
+
+// readKey reads the policy and the state of the queue's key. If that is not permitted, the policy is not known.
+// The error is that AWS does not answer.
+func (q *Queue) readKey(ctx context.Context, client *kms.Client) error {
+	if q.Key == "" || q.keyOfAWS() {
+		return nil
+	}
+	described, err := client.DescribeKey(ctx, &kms.DescribeKeyInput{KeyId: &q.Key})
+	if err != nil {
+		return q.keyUnread(err)
+	}
+	if described.KeyMetadata.KeyManager == kmstypes.KeyManagerTypeAws {
+		q.Key = keyOfSQS
+		return nil
+	}
+	q.Key = aws.ToString(described.KeyMetadata.Arn)
+	q.KeyDisabled = described.KeyMetadata.KeyState != kmstypes.KeyStateEnabled
+	answer, err := client.GetKeyPolicy(ctx, &kms.GetKeyPolicyInput{KeyId: &q.Key})
+	if err != nil {
+		return q.keyUnread(err)
+	}
+	policy, err := iam.ParseResource([]byte(aws.ToString(answer.Policy)))
+	if err != nil {
+		return q.keyUnread(err)
+	}
+	q.KeyPolicy = &policy
+	return nil
+}
+
+// keyUnread notes why the policy of the key is not known; an answer of AWS is no error.
+func (q *Queue) keyUnread(err error) error {
+	var unsent *http.RequestSendError
+	if errors.As(err, &unsent) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("read the queue's key %s: %w", q.Key, err)
+	}
+	q.KeyUnread = " (" + err.Error() + ")"
+	return nil
 }
 
 // eventPattern is the part of an event pattern that decides about a type of notice.

@@ -2,14 +2,17 @@ package cloud
 
 import (
 	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/eventbridge"
 
-	"github.com/spotdrill/spotdrill/framework/cloudformation"
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/logic"
 )
 
 func TestWhatAPatternMatches(t *testing.T) {
@@ -31,12 +34,92 @@ func TestWhatAPatternMatches(t *testing.T) {
 	}
 }
 
+// What is read of a queue in AWS, with its key and the targets of its rules.
+func TestWhatReachesAQueueInAWS(t *testing.T) {
+	const queue, key, denied = "arn:aws:sqs:eu-west-1:111122223333:shop", "arn:aws:kms:eu-west-1:111122223333:key/1", `{"__type": "AccessDeniedException", "message": "not permitted"}`
+	allows := func(resource, service string, actions ...string) string {
+		text, err := json.Marshal(map[string]any{"Statement": map[string]any{"Effect": "Allow", "Principal": map[string]any{"Service": service}, "Action": actions, "Resource": resource}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	object := func(pairs ...string) string {
+		m := map[string]string{}
+		for pair := range slices.Chunk(pairs, 2) {
+			m[pair[0]] = pair[1]
+		}
+		text, err := json.Marshal(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	sends := allows(queue, "events.amazonaws.com", "sqs:SendMessage")
+	attributes := func(more ...string) string {
+		return `{"Attributes": ` + object(append([]string{"QueueArn", queue, "Policy", sends}, more...)...) + `}`
+	}
+	keyPolicy := func(text string) string { return object("Policy", text) }
+	described := func(manager, state string) string {
+		return `{"KeyMetadata": ` + object("KeyId", "1", "Arn", key, "KeyManager", manager, "KeyState", state) + `}`
+	}
+	target := func(more string) string { return `{"Targets": [{"Id": "q", "Arn": "` + queue + `"` + more + `}]}` }
+	encrypted := attributes("KmsMasterKeyId", "alias/own")
+	const yes, no, maybe = logic.Yes, logic.No, logic.Maybe
+	for name, c := range map[string]struct {
+		answers            map[string]string // by action
+		policy, encryption logic.Truth
+		why                string
+		silent             string
+	}{
+		"sound":                              {nil, yes, yes, "", ""},
+		"a key that lets EventBridge use it": {map[string]string{"GetQueueAttributes": encrypted, "GetKeyPolicy": keyPolicy(allows("*", "events.amazonaws.com", "kms:GenerateDataKey*", "kms:Decrypt"))}, yes, yes, "", ""},
+		"a key that does not":                {map[string]string{"GetQueueAttributes": encrypted, "GetKeyPolicy": keyPolicy(allows("*", "sns.amazonaws.com", "kms:*"))}, yes, no, "in the policy of the queue's key, no statement allows kms:GenerateDataKey", ""},
+		"a key that only decrypts":           {map[string]string{"GetQueueAttributes": encrypted, "GetKeyPolicy": keyPolicy(allows("*", "events.amazonaws.com", "kms:Decrypt"))}, yes, no, "kms:GenerateDataKey", ""},
+		"a key that is disabled":             {map[string]string{"GetQueueAttributes": encrypted, "DescribeKey": described("CUSTOMER", "Disabled"), "GetKeyPolicy": keyPolicy("{}")}, yes, no, "disabled", ""},
+		"a key of AWS by its id":             {map[string]string{"GetQueueAttributes": encrypted, "DescribeKey": described("AWS", "Enabled")}, yes, no, "alias/aws/sqs", ""},
+		"a key that may not be read":         {map[string]string{"GetQueueAttributes": encrypted, "GetKeyPolicy": denied}, yes, maybe, "not permitted", ""},
+		"a key that may not be described":    {map[string]string{"GetQueueAttributes": encrypted, "DescribeKey": denied}, yes, maybe, "alias/own is not known", ""},
+		"a rule that is disabled":            {map[string]string{"DescribeRule": `{"State": "DISABLED", "EventPattern": "{}"}`}, yes, yes, "", "rule spot: it is DISABLED"},
+		"a FIFO queue":                       {map[string]string{"GetQueueAttributes": attributes("FifoQueue", "true", "ContentBasedDeduplication", "true")}, yes, yes, "", "no SqsParameters.MessageGroupId"},
+		"a FIFO queue, with a group":         {map[string]string{"GetQueueAttributes": attributes("FifoQueue", "true", "ContentBasedDeduplication", "true"), "ListTargetsByRule": target(`, "SqsParameters": {"MessageGroupId": "g"}`)}, yes, yes, "", ""},
+		"a target with a role":               {map[string]string{"GetQueueAttributes": `{"Attributes": ` + object("QueueArn", queue, "Policy", allows(queue, "sns.amazonaws.com", "sqs:*")) + `}`, "ListTargetsByRule": target(`, "RoleArn": "r"`)}, maybe, yes, "has a role", ""},
+	} {
+		usual := map[string]string{
+			"GetQueueUrl": `{"QueueUrl": "https://sqs.eu-west-1.amazonaws.com/111122223333/shop"}`, "GetQueueAttributes": attributes(),
+			"ListRuleNamesByTarget": `{"RuleNames": ["spot"]}`, "ListTargetsByRule": target(""), "TestEventPattern": `{"Result": true}`,
+			"DescribeRule": `{"Arn": "arn:aws:events:eu-west-1:111122223333:rule/spot", "State": "ENABLED", "EventPattern": "{\"source\": [\"aws.ec2\"]}"}`,
+			"DescribeKey":  described("CUSTOMER", "Enabled"),
+		}
+		maps.Copy(usual, c.answers)
+		a := fakeAWS(t, func(action, _ string) (int, string) {
+			if usual[action] == denied {
+				return 400, denied
+			}
+			return 200, usual[action]
+		})
+		cfg := aws.Config{Region: "eu-west-1", BaseEndpoint: aws.String(a.endpoint), Credentials: credentials.NewStaticCredentialsProvider("test", "test", "")}
+		r, err := NoticesThatReach(t.Context(), cfg, "shop")
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		silent := strings.Join(r.Silent, "; ")
+		if r.Policy.Is != c.policy || r.Encryption.Is != c.encryption || !strings.Contains(r.Policy.Why+r.Encryption.Why, c.why) || !strings.Contains(silent, c.silent) || (silent == "") != (c.silent == "") {
+			t.Errorf("%s: %+v, %+v, silent %q", name, r.Policy, r.Encryption, silent)
+		}
+		if heard := len(r.Unheard) < len(history.NoticeTypes()); heard != (c.silent == "") {
+			t.Errorf("%s: unheard are %v", name, r.Unheard)
+		}
+	}
+}
+
 func TestLocalStackNoticesThatReachAQueue(t *testing.T) {
 	const queue = "reach" // named after the cluster
 	a := realStack(t, queue)
 	cfg := aws.Config{Region: testRegion, BaseEndpoint: aws.String(a.endpoint), Credentials: credentials.NewStaticCredentialsProvider("test", "test", "")}
 	r, err := NoticesThatReach(t.Context(), cfg, queue)
-	if err != nil || r.ARN == "" || len(r.Unheard) > 0 || r.Policy.Is != cloudformation.Yes || r.Encryption.Is != cloudformation.Yes {
+	if err != nil || r.ARN == "" || len(r.Unheard) > 0 || r.Policy.Is != logic.Yes || r.Encryption.Is != logic.Yes {
 		t.Errorf("with the rules of the stack: %v, %+v", err, r)
 	}
 	client := eventbridge.NewFromConfig(cfg)

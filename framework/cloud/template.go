@@ -17,6 +17,7 @@ import (
 
 	cfn "github.com/spotdrill/spotdrill/framework/cloudformation"
 	"github.com/spotdrill/spotdrill/framework/iam"
+	"github.com/spotdrill/spotdrill/framework/logic"
 )
 
 // clusterParameter is the template's parameter for the cluster's name, which the
@@ -193,25 +194,25 @@ func mapping(v any) map[string]any {
 
 // queue reads the queue's policy and encryption.
 func (r *templateReader) queue(q cfn.Resource) (Queue, error) {
-	out := Queue{ARN: r.Attribute(q.Name, "Arn")}
+	out := Queue{ARN: r.Attribute(q.Name, "Arn"), FIFO: isTrue(q.Properties["FifoQueue"]), Deduplicates: isTrue(q.Properties["ContentBasedDeduplication"])}
 	url := r.Attribute(q.Name, "Ref")
 	var errs []error
 	if q.Condition != "" {
 		errs = append(errs, r.decided("whether queue "+q.Name+" exists", q.Condition))
 	}
 	for _, p := range r.Resources(policyType, inlinePolicyType) {
-		of := cfn.No
+		of := logic.No
 		for _, queue := range append(cfn.List(p.Properties["Queues"]), cfn.List(p.Properties["Queue"])...) {
 			text, _ := cfn.Text(queue)
 			of = max(of, cfn.Equal(text, url))
 		}
-		if of == cfn.No {
+		if of == logic.No {
 			continue
 		}
 		switch policy, err := iam.ReadResource(p.Properties["PolicyDocument"]); {
 		case err != nil:
 			errs = append(errs, fmt.Errorf("policy %s: %w", p.Name, err))
-		case of == cfn.Maybe:
+		case of == logic.Maybe:
 			out.PolicyUnread = "whether policy " + p.Name + " is of the queue is not decided by the template"
 		case p.Condition != "":
 			out.PolicyUnread = "whether policy " + p.Name + " exists depends on its condition, which the template does not decide"
@@ -223,6 +224,12 @@ func (r *templateReader) queue(q cfn.Resource) (Queue, error) {
 	}
 	errs = append(errs, r.key(q, &out))
 	return out, errors.Join(errs...)
+}
+
+// isTrue reports whether a property is true, which may be a text.
+func isTrue(v any) bool {
+	text, _ := cfn.Text(v)
+	return strings.EqualFold(text, "true")
 }
 
 // key reads the key that a queue is encrypted with, and its policy, if the template has it.
@@ -242,9 +249,8 @@ func (r *templateReader) key(q cfn.Resource, out *Queue) error {
 			continue
 		}
 		out.Key = r.Attribute(key.Name, "Arn")
-		if enabled, _ := cfn.Text(key.Properties["Enabled"]); strings.EqualFold(enabled, "false") {
-			out.KeyDisabled = true
-		}
+		enabled, set := key.Properties["Enabled"]
+		out.KeyDisabled = set && !isTrue(enabled)
 		policy := iam.Policy{} // without one, only the account may use the key
 		if document := key.Properties["KeyPolicy"]; document != nil {
 			var err error
@@ -320,14 +326,14 @@ func (r *templateReader) rules(out *Template) error {
 	var errs []error
 	for _, rule := range r.Resources(ruleType) {
 		var targets []any
-		role := false
+		role, refused := false, ""
 		for i, target := range cfn.List(rule.Properties["Targets"]) {
 			target, _ := target.(map[string]any)
 			arn, _ := cfn.Text(target["Arn"])
 			switch cfn.Equal(arn, out.Queue.ARN) {
-			case cfn.Maybe:
+			case logic.Maybe:
 				errs = append(errs, r.decided(fmt.Sprintf("target %d of rule %s", i+1, rule.Name), arn))
-			case cfn.Yes:
+			case logic.Yes:
 				deployed := map[string]any{"Id": fmt.Sprintf("target-%d", i+1), "Arn": getAtt(out.name)}
 				for _, field := range []string{"Input", "InputPath", "InputTransformer", "SqsParameters"} {
 					if v, has := target[field]; has {
@@ -337,6 +343,8 @@ func (r *templateReader) rules(out *Template) error {
 				}
 				targets = append(targets, deployed)
 				_, role = target["RoleArn"]
+				group, _ := cfn.Text(mapping(target["SqsParameters"])["MessageGroupId"])
+				refused = out.Queue.refuses(group)
 			}
 		}
 		if len(targets) == 0 {
@@ -357,6 +365,8 @@ func (r *templateReader) rules(out *Template) error {
 			of.Silent = "it is on event bus " + cfn.Printable(bus) + ", and the events of AWS are on the default one"
 		case pattern == nil:
 			of.Silent = "it has no EventPattern"
+		case refused != "":
+			of.Silent = refused
 		default:
 			out.resources[rule.Name] = map[string]any{"Type": ruleType, "Properties": map[string]any{"EventPattern": pattern, "Targets": targets}}
 		}

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	cfn "github.com/spotdrill/spotdrill/framework/cloudformation"
+	"github.com/spotdrill/spotdrill/framework/logic"
 )
 
 // templateOf is a template of a queue, its policy and two rules. Change replaces parts of it, old and new in
@@ -48,12 +48,12 @@ func TestWhatATemplateLetsThrough(t *testing.T) {
 	encrypted := func(id, policy string) []string {
 		return []string{"Resources:\n", key(policy), settingsOfQ, "KmsMasterKeyId: " + id}
 	}
-	const yes, no, maybe = cfn.Yes, cfn.No, cfn.Maybe
+	const yes, no, maybe = logic.Yes, logic.No, logic.Maybe
 	for name, c := range map[string]struct {
 		change     []string
 		parameters map[string]string
-		policy     cfn.Truth
-		encryption cfn.Truth
+		policy     logic.Truth
+		encryption logic.Truth
 		why        string
 	}{
 		"sound":                           {nil, nil, yes, yes, ""},
@@ -126,6 +126,18 @@ func TestWhatOfATemplateIsDeployed(t *testing.T) {
 		},
 		"a rule on another bus": {
 			change: []string{"{" + ofSpot, "{EventBusName: own, " + ofSpot}, lacks: []string{"Spot"}, silent: "rule Spot: it is on event bus own", visible: 30 * time.Second, retain: 5 * time.Minute,
+		},
+		"a FIFO queue, with a group": {
+			change: []string{settingsOfQ, settingsOfQ + ", FifoQueue: true, ContentBasedDeduplication: 'true'", "Targets: [{Id: q, Arn: !GetAtt Q.Arn", "Targets: [{Id: q, SqsParameters: {MessageGroupId: g}, Arn: !GetAtt Q.Arn"},
+			has:    []string{"Spot", "Health", `"SqsParameters":{"MessageGroupId":"g"}`, `"FifoQueue":true`}, visible: 30 * time.Second, retain: 5 * time.Minute,
+		},
+		"a FIFO queue, without a group": {
+			change: []string{settingsOfQ, settingsOfQ + ", FifoQueue: true, ContentBasedDeduplication: true"},
+			lacks:  []string{"Spot", "Health"}, silent: "rule Health: the queue is a FIFO queue, and its target has no SqsParameters.MessageGroupId", visible: 30 * time.Second, retain: 5 * time.Minute,
+		},
+		"a FIFO queue, without deduplication": {
+			change: []string{settingsOfQ, settingsOfQ + ", FifoQueue: true", "Targets: [{Id: q, Arn: !GetAtt Q.Arn", "Targets: [{Id: q, SqsParameters: {MessageGroupId: g}, Arn: !GetAtt Q.Arn"},
+			lacks:  []string{"Spot", "Health"}, silent: "rule Health: the queue is a FIFO queue without ContentBasedDeduplication", visible: 30 * time.Second, retain: 5 * time.Minute,
 		},
 		"a rule to somewhere else, and an output": {
 			change: []string{"Resources:\n", "Outputs: {O: {Value: !Ref F}}\nResources:\n  F: {Type: AWS::Lambda::Function}\n  ToF: {Type: AWS::Events::Rule, Properties: {EventPattern: {}, Targets: [{Id: f, Arn: !GetAtt F.Arn}]}}\n"},

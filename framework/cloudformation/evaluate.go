@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/spotdrill/spotdrill/framework/logic"
 )
 
 // evaluation evaluates the intrinsic functions of a template:
@@ -96,9 +98,9 @@ func (e *evaluation) function(name string, argument any, depth int) (result any,
 		}
 		condition, _ := branches[0].(string)
 		switch e.condition(condition, depth) {
-		case Yes:
+		case logic.Yes:
 			return e.value(branches[1], depth), true
-		case No:
+		case logic.No:
 			return e.value(branches[2], depth), true
 		}
 		return Symbol("condition " + condition), true
@@ -257,18 +259,18 @@ func (e *evaluation) findInMap(args []any, undecided string) any {
 }
 
 // condition evaluates a condition by its name.
-func (e *evaluation) condition(name string, depth int) Truth {
+func (e *evaluation) condition(name string, depth int) logic.Truth {
 	of, has := e.section("Conditions")[name]
 	if !has {
-		return Maybe
+		return logic.Maybe
 	}
 	return e.truth(of, depth+1)
 }
 
-func (e *evaluation) truth(v any, depth int) Truth {
+func (e *evaluation) truth(v any, depth int) logic.Truth {
 	e.steps++
 	if depth > mostDepth || e.steps > mostSteps {
-		return Maybe
+		return logic.Maybe
 	}
 	m, _ := v.(map[string]any)
 	for name, argument := range m {
@@ -279,32 +281,32 @@ func (e *evaluation) truth(v any, depth int) Truth {
 			return e.condition(text, depth)
 		case "Fn::Equals":
 			if len(list) != 2 {
-				return Maybe
+				return logic.Maybe
 			}
 			a, okA := Text(e.value(list[0], depth))
 			b, okB := Text(e.value(list[1], depth))
 			if !okA || !okB {
-				return Maybe
+				return logic.Maybe
 			}
 			return Equal(a, b)
 		case "Fn::Not":
 			if len(list) != 1 {
-				return Maybe
+				return logic.Maybe
 			}
 			return e.truth(list[0], depth+1).Not()
 		case "Fn::And":
-			all := Yes
+			all := logic.Yes
 			for _, of := range list {
 				all = min(all, e.truth(of, depth+1))
 			}
 			return all
 		case "Fn::Or":
-			one := No
+			one := logic.No
 			for _, of := range list {
 				one = max(one, e.truth(of, depth+1))
 			}
 			return one
 		}
 	}
-	return Maybe
+	return logic.Maybe
 }

@@ -4,6 +4,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/spotdrill/spotdrill/framework/logic"
 )
 
 // A symbol replaces a value in a text that only AWS decides. The runes around its name are for private use, so
@@ -79,49 +81,37 @@ func walk(v any, change func(string) string) any {
 // Printable is a text with its symbols as <name>.
 func Printable(text string) string { return symbol.ReplaceAllString(text, "<$1>") }
 
-// Truth is whether something is so. Maybe is neither: it depends on symbols.
-type Truth int
-
-// The truths, of which min is the conjunction and max the disjunction.
-const (
-	No Truth = iota
-	Maybe
-	Yes
-)
-
-// Is converts.
-func Is(b bool) Truth {
-	if b {
-		return Yes
-	}
-	return No
-}
-
-// Not negates; Maybe stays.
-func (t Truth) Not() Truth { return Yes - t }
-
 // Equal compares two texts that may have symbols.
-func Equal(a, b string) Truth {
+func Equal(a, b string) logic.Truth {
 	switch {
 	case a == b:
-		return Yes
+		return logic.Yes
 	case !strings.Contains(a+b, begin):
-		return No
+		return logic.No
 	case distinct(a, b):
-		return No
+		return logic.No
 	}
 	return mayMeet(escape(a), escape(b))
 }
 
 // Matches compares a pattern with * and ? with a text. Both may have symbols.
-func Matches(pattern, text string) Truth {
+func Matches(pattern, text string) logic.Truth {
 	switch {
 	case glob(pattern, text):
-		return Yes
+		return logic.Yes
 	case !strings.Contains(pattern+text, begin) || distinct(pattern, text):
-		return No
+		return logic.No
 	}
 	return mayMeet(pattern, escape(text))
+}
+
+// Covers reports whether a pattern with * and ? matches all that another one matches; Maybe if it matches
+// some of it. Both may have symbols.
+func Covers(pattern, other string) logic.Truth {
+	if glob(pattern, other) {
+		return logic.Yes
+	}
+	return mayMeet(pattern, other)
 }
 
 // distinct reports whether two texts are the same but for names that are each another one.
@@ -190,10 +180,10 @@ func wildcards(text string) []rune {
 }
 
 // mayMeet reports whether two patterns can match the same text, with anything in place of symbols.
-func mayMeet(a, b string) Truth {
+func mayMeet(a, b string) logic.Truth {
 	p, q := wildcards(a), wildcards(b)
 	if len(p) > mostCompared || len(q) > mostCompared {
-		return Maybe
+		return logic.Maybe
 	}
 	// meet[j] reports whether the rest of p and the rest of q from j can match the same text.
 	meet, after := make([]bool, len(q)+1), make([]bool, len(q)+1)
@@ -213,7 +203,7 @@ func mayMeet(a, b string) Truth {
 		}
 	}
 	if meet[0] {
-		return Maybe
+		return logic.Maybe
 	}
-	return No
+	return logic.No
 }

@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/spotdrill/spotdrill/framework/logic"
 )
 
 // Template is a template with its parameters.
@@ -156,9 +158,9 @@ func (t *Template) Resources(types ...string) []Resource {
 		e := &evaluation{Template: t}
 		if condition, has := r["Condition"].(string); has {
 			switch e.condition(condition, 0) {
-			case No:
+			case logic.No:
 				continue
-			case Maybe:
+			case logic.Maybe:
 				resource.Condition = Symbol("condition " + condition)
 			}
 		}

@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/spotdrill/spotdrill/framework/logic"
 )
 
 const parts = `
@@ -144,30 +146,30 @@ func TestMatchesWithSymbols(t *testing.T) {
 	one, other := Symbol(generated+"One"), Symbol(generated+"Other")
 	for _, c := range []struct {
 		pattern, text string
-		want          Truth
+		want          logic.Truth
 	}{
-		{"a*c", "abc", Yes},
-		{"a?c", "ac", No},
-		{"a/*", "a/b/c", Yes},
-		{"[a", "[a", Yes},
-		{account, account, Yes},
-		{"111122223333", account, Maybe},
-		{"*", account, Yes},
-		{"arn:" + region + ":shop", "arn:" + region + ":shop", Yes},
-		{"arn:eu-west-1:shop", "arn:" + region + ":shop", Maybe},
-		{"arn:eu-west-1:other", "arn:" + region + ":shop", No},
-		{"rule/*", "rule/" + one, Yes},
-		{"rule/spot", "rule/" + one, Maybe},
-		{"rule/" + other, "rule/" + one, No},
-		{"queue/" + one, "rule/" + one, No},
-		{"arn:" + region + ":sqs:" + one, "arn:" + region + ":lambda:" + other, No},
-		{Symbol("parameter A"), "arn:" + region + ":sqs:" + one, Maybe},
+		{"a*c", "abc", logic.Yes},
+		{"a?c", "ac", logic.No},
+		{"a/*", "a/b/c", logic.Yes},
+		{"[a", "[a", logic.Yes},
+		{account, account, logic.Yes},
+		{"111122223333", account, logic.Maybe},
+		{"*", account, logic.Yes},
+		{"arn:" + region + ":shop", "arn:" + region + ":shop", logic.Yes},
+		{"arn:eu-west-1:shop", "arn:" + region + ":shop", logic.Maybe},
+		{"arn:eu-west-1:other", "arn:" + region + ":shop", logic.No},
+		{"rule/*", "rule/" + one, logic.Yes},
+		{"rule/spot", "rule/" + one, logic.Maybe},
+		{"rule/" + other, "rule/" + one, logic.No},
+		{"queue/" + one, "rule/" + one, logic.No},
+		{"arn:" + region + ":sqs:" + one, "arn:" + region + ":lambda:" + other, logic.No},
+		{Symbol("parameter A"), "arn:" + region + ":sqs:" + one, logic.Maybe},
 	} {
 		if got := Matches(c.pattern, c.text); got != c.want {
 			t.Errorf("%s for %s: %d, want %d", Printable(c.pattern), Printable(c.text), got, c.want)
 		}
 	}
-	if Equal("a*", "ab") != No || Equal("a*"+account, "ab1") != No || Equal(account, "1") != Maybe {
+	if Equal("a*", "ab") != logic.No || Equal("a*"+account, "ab1") != logic.No || Equal(account, "1") != logic.Maybe {
 		t.Error("a text is no pattern")
 	}
 }

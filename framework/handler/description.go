@@ -94,6 +94,8 @@ type Description struct {
 	Policy    string   `yaml:"-"`
 	Permitted []string `yaml:"-"`
 	Unjudged  []string `yaml:"-"`
+	// Doubts are actions of SQS that count as permitted, and are not known to be, with the reasons.
+	Doubts []string `yaml:"-"`
 
 	text      []byte // of File
 	documents []document
@@ -263,7 +265,9 @@ func (d Description) WithPolicies(files ...string) (Description, error) {
 		return d, err
 	}
 	policy := iam.Join(all...)
-	d.Policy, d.Permitted, d.Unjudged = strings.Join(files, ","), policy.Allowed(), policy.Keys()
+	d.Policy = strings.Join(files, ",")
+	d.Permitted, d.Doubts = policy.Allowed()
+	d.Unjudged = policy.Keys()
 	if len(d.Permitted) == 0 {
 		return d, fmt.Errorf("the IAM policy allows no action of SQS, so it is not that of a handler that reads a queue: %s", strings.Join(files, ", "))
 	}
@@ -272,10 +276,14 @@ func (d Description) WithPolicies(files ...string) (Description, error) {
 
 // PolicyNote is what no drill can judge of the handler's IAM policy; empty if there is nothing.
 func (d Description) PolicyNote() string {
-	if len(d.Unjudged) == 0 {
-		return ""
+	var notes []string
+	if len(d.Unjudged) > 0 {
+		notes = append(notes, fmt.Sprintf("the IAM policy allows %s, which cannot be judged: the queue of drills is not encrypted with a key of KMS", strings.Join(d.Unjudged, ", ")))
 	}
-	return fmt.Sprintf("the IAM policy allows %s, which cannot be judged: the queue of drills is not encrypted with a key of KMS", strings.Join(d.Unjudged, ", "))
+	if len(d.Doubts) > 0 {
+		notes = append(notes, "actions of SQS that the IAM policy may refuse, and drills permit: "+strings.Join(d.Doubts, "; "))
+	}
+	return strings.Join(notes, "; ")
 }
 
 // AtRelease is the handler at another version, with the image of that release. Its manifests

@@ -3,12 +3,14 @@
 package iam
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/spotdrill/spotdrill/framework/cloudformation"
+	"github.com/spotdrill/spotdrill/framework/logic"
 )
 
 // Policy is a policy of a resource or of an identity.
@@ -32,8 +34,8 @@ type statement struct {
 type words []string
 
 // matches reports whether one of the patterns, which may contain * and ?, matches the text.
-func (w words) matches(text string) cloudformation.Truth {
-	is := cloudformation.No
+func (w words) matches(text string) logic.Truth {
+	is := logic.No
 	for _, pattern := range w {
 		is = max(is, cloudformation.Matches(pattern, text))
 	}
@@ -181,23 +183,61 @@ func Actions() []string {
 	}
 }
 
+// ofHandler are the condition keys of a handler's own calls: with the credentials of its role, by TLS.
+func ofHandler() map[string]string {
+	return map[string]string{"aws:securetransport": "true", "aws:principalisawsservice": "false", "aws:viaawsservice": "false"}
+}
+
 // Allowed are the actions of SQS that the policy of a user or role allows, without the prefix sqs. Which
-// queue its resources name is not looked at: that of a drill is another one. Conditions are not evaluated:
-// an Allow with one allows, and a Deny with one denies nothing.
-func (p Policy) Allowed() []string {
-	return slices.DeleteFunc(Actions(), func(action string) bool {
-		allowed := false
-		for _, s := range p.statements {
-			switch {
-			case !s.ofQueues() || s.about("sqs:"+action) == cloudformation.No:
-			case s.effect == deny && len(s.condition) == 0:
-				return true
-			case s.effect == allow:
-				allowed = true
+// queue its resources name is not looked at, as that of a drill is another one; but a Deny counts only for what an
+// Allow names. Doubts are actions that are not known to be allowed, and count as allowed, with the reasons.
+func (p Policy) Allowed() (actions, doubts []string) {
+	for _, action := range Actions() {
+		is, why := p.may("sqs:" + action)
+		if is != logic.No {
+			actions = append(actions, action)
+		}
+		if is == logic.Maybe {
+			doubts = append(doubts, action+": "+why)
+		}
+	}
+	return actions, doubts
+}
+
+// may reports whether a queue that the policy names may be used for an action, and why that is not known.
+func (p Policy) may(action string) (is logic.Truth, why string) {
+	for _, s := range p.statements {
+		met, text := s.conditions(ofHandler())
+		if met = min(met, s.about(action)); s.effect != allow || met == logic.No {
+			continue
+		}
+		for _, queue := range s.queues() {
+			of, reason := met, s.name+" may allow it: "+text
+			for _, d := range p.statements {
+				denied, text := d.conditions(ofHandler())
+				denied = min(denied, d.about(action), d.coversAll(queue))
+				if d.effect == deny && denied.Not() < of {
+					of, reason = denied.Not(), d.name+" may deny it: "+cmp.Or(text, "it is about some of "+cloudformation.Printable(queue))
+				}
+			}
+			if of > is {
+				is, why = of, reason
 			}
 		}
-		return !allowed
-	})
+	}
+	return is, why
+}
+
+// coversAll reports whether the statement is about all that a pattern of a resource matches.
+func (s statement) coversAll(queue string) logic.Truth {
+	is := logic.No
+	for _, pattern := range slices.Concat(s.resource, s.notResource) {
+		is = max(is, cloudformation.Covers(pattern, queue))
+	}
+	if len(s.notResource) > 0 {
+		return is.Not()
+	}
+	return is
 }
 
 // Keys are the actions of KMS that the policy of a user or role names in an Allow, such as "kms:Decrypt".
@@ -215,7 +255,7 @@ func (p Policy) Keys() []string {
 }
 
 // about reports whether the statement is about an action.
-func (s statement) about(action string) cloudformation.Truth {
+func (s statement) about(action string) logic.Truth {
 	action = strings.ToLower(action)
 	if len(s.notAction) > 0 {
 		return s.notAction.lower().matches(action).Not()
@@ -223,16 +263,19 @@ func (s statement) about(action string) cloudformation.Truth {
 	return s.action.lower().matches(action)
 }
 
-// ofQueues reports whether the statement's resources may include a queue.
-func (s statement) ofQueues() bool {
+// queues are the statement's resources that may be queues.
+func (s statement) queues() words {
 	if len(s.notResource) > 0 {
-		return !slices.Contains(s.notResource, "*")
+		if slices.Contains(s.notResource, "*") {
+			return nil
+		}
+		return words{"*"}
 	}
-	return slices.ContainsFunc(s.resource, func(arn string) bool {
+	return slices.DeleteFunc(slices.Clone(s.resource), func(arn string) bool {
 		part := strings.SplitN(arn, ":", 4)
 		if len(part) < 4 {
-			return arn == "*" || len(cloudformation.Symbols(arn)) > 0
+			return arn != "*" && len(cloudformation.Symbols(arn)) == 0
 		}
-		return cloudformation.Matches(part[2], "sqs") != cloudformation.No
+		return cloudformation.Matches(part[2], "sqs") == logic.No
 	})
 }

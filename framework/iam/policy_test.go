@@ -42,8 +42,49 @@ func TestAllowed(t *testing.T) {
 		"one that SQS does not have": {statement(`{"Effect": "Allow", "Action": "sqs:DeleteMessageBatch", ` + queue + `}`), nil},
 	} {
 		p, err := ParseIdentity([]byte(c.policy))
-		if got := p.Allowed(); err != nil || !slices.Equal(got, c.want) {
+		if got, _ := p.Allowed(); err != nil || !slices.Equal(got, c.want) {
 			t.Errorf("%s: %v, %v; want %v", name, got, err, c.want)
+		}
+	}
+}
+
+// A condition or a Deny that is not known to apply is a doubt; one that does not apply is none.
+func TestDoubtsAboutWhatIsAllowed(t *testing.T) {
+	const shop, audit = "arn:aws:sqs:eu-west-1:111122223333:shop", "arn:aws:sqs:eu-west-1:111122223333:audit"
+	statement := func(effect, resource, condition string) string {
+		if condition != "" {
+			condition = `, "Condition": ` + condition
+		}
+		return `{"Effect": "` + effect + `", "Action": "sqs:ReceiveMessage", "Resource": "` + resource + `"` + condition + `}`
+	}
+	for name, c := range map[string]struct {
+		statements []string
+		allowed    bool
+		doubt      string
+	}{
+		"plain":                          {[]string{statement("Allow", shop, "")}, true, ""},
+		"by TLS":                         {[]string{statement("Allow", shop, `{"Bool": {"aws:SecureTransport": "true"}}`)}, true, ""},
+		"only without TLS":               {[]string{statement("Allow", shop, `{"Bool": {"aws:SecureTransport": false}}`)}, false, ""},
+		"by a tag":                       {[]string{statement("Allow", shop, `{"StringEquals": {"aws:ResourceTag/team": "a"}}`)}, true, "ReceiveMessage: statement 1 may allow it: its condition aws:ResourceTag/team"},
+		"denied by the region":           {[]string{statement("Allow", shop, ""), statement("Deny", "*", `{"StringNotEquals": {"aws:RequestedRegion": ["eu-west-1"]}}`)}, true, "statement 2 may deny it: its condition aws:RequestedRegion"},
+		"denied, by any value":           {[]string{statement("Allow", shop, ""), statement("Deny", "*", `{"ForAnyValue:StringLike": {"aws:PrincipalOrgPaths": ["o-1/*"]}}`)}, true, "aws:PrincipalOrgPaths"},
+		"denied without TLS":             {[]string{statement("Allow", shop, ""), statement("Deny", "*", `{"Bool": {"aws:SecureTransport": "false"}}`)}, true, ""},
+		"another queue is denied":        {[]string{statement("Allow", shop, ""), statement("Deny", audit, "")}, true, ""},
+		"this queue is denied":           {[]string{statement("Allow", shop, ""), statement("Deny", shop, "")}, false, ""},
+		"a pattern of it is denied":      {[]string{statement("Allow", shop, ""), statement("Deny", "arn:aws:sqs:*:*:sh*", "")}, false, ""},
+		"one of all queues is denied":    {[]string{statement("Allow", "*", ""), statement("Deny", audit, "")}, true, "statement 2 may deny it: it is about some of *"},
+		"all are denied but one":         {[]string{statement("Allow", shop, ""), strings.Replace(statement("Deny", shop, ""), "Resource", "NotResource", 1)}, true, ""},
+		"all are denied but another":     {[]string{statement("Allow", shop, ""), strings.Replace(statement("Deny", audit, ""), "Resource", "NotResource", 1)}, false, ""},
+		"one of two is denied":           {[]string{statement("Allow", shop, ""), statement("Allow", audit, ""), statement("Deny", audit, "")}, true, ""},
+		"another statement has no doubt": {[]string{statement("Allow", shop, `{"StringEquals": {"aws:ResourceTag/team": "a"}}`), statement("Allow", shop, "")}, true, ""},
+	} {
+		p, err := ParseIdentity([]byte(`{"Statement": [` + strings.Join(c.statements, ", ") + `]}`))
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		allowed, doubts := p.Allowed()
+		if (len(allowed) == 1) != c.allowed || (len(doubts) > 0) != (c.doubt != "") || !strings.Contains(strings.Join(doubts, ""), c.doubt) {
+			t.Errorf("%s: %v, doubts %q; want %t, %q", name, allowed, doubts, c.allowed, c.doubt)
 		}
 	}
 }
@@ -70,7 +111,7 @@ func TestTheFormsOfAPolicy(t *testing.T) {
 		"get-template": `{"TemplateBody": {"Resources": {"P": {"Type": "AWS::IAM::Policy", "Properties": {"PolicyDocument": ` + document + `}}}}}`,
 	} {
 		p, err := ParseIdentity([]byte(text))
-		if got := p.Allowed(); err != nil || !slices.Equal(got, []string{"ReceiveMessage"}) || !slices.Equal(p.Keys(), []string{"kms:Decrypt"}) {
+		if got, _ := p.Allowed(); err != nil || !slices.Equal(got, []string{"ReceiveMessage"}) || !slices.Equal(p.Keys(), []string{"kms:Decrypt"}) {
 			t.Errorf("%s: %v, %v, %v", name, got, p.Keys(), err)
 		}
 	}
@@ -87,10 +128,10 @@ func TestPoliciesAreTakenTogether(t *testing.T) {
 	one := parse(`{"Statement": {"Effect": "Allow", "Action": "sqs:ReceiveMessage", "Resource": "*"}}`)
 	other := parse(`{"Statement": {"Effect": "Allow", "Action": ["sqs:DeleteMessage", "sqs:GetQueueUrl"], "Resource": "*"}}`)
 	denies := parse(`{"Statement": {"Effect": "Deny", "Action": "sqs:Delete*", "Resource": "*"}}`)
-	if got := Join(one, other).Allowed(); !slices.Equal(got, []string{"DeleteMessage", "GetQueueUrl", "ReceiveMessage"}) {
+	if got, _ := Join(one, other).Allowed(); !slices.Equal(got, []string{"DeleteMessage", "GetQueueUrl", "ReceiveMessage"}) {
 		t.Errorf("two allow %v", got)
 	}
-	if got := Join(denies, one, other).Allowed(); !slices.Equal(got, []string{"GetQueueUrl", "ReceiveMessage"}) {
+	if got, _ := Join(denies, one, other).Allowed(); !slices.Equal(got, []string{"GetQueueUrl", "ReceiveMessage"}) {
 		t.Errorf("with one that denies: %v", got)
 	}
 }
@@ -149,7 +190,8 @@ func FuzzPolicy(f *testing.F) {
 		if err != nil {
 			return
 		}
-		for _, action := range p.Allowed() {
+		allowed, _ := p.Allowed()
+		for _, action := range allowed {
 			if !slices.Contains(Actions(), action) {
 				t.Errorf("it allows %s, which SQS does not have", action)
 			}

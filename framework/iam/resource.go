@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/spotdrill/spotdrill/framework/cloudformation"
+	"github.com/spotdrill/spotdrill/framework/logic"
 )
 
 // ParseResource reads the policy of a resource. What it does not know of it is ignored.
@@ -27,81 +28,92 @@ type Request struct {
 
 // Decision is what a policy decides about a request, and why: a sentence that begins with what decides.
 type Decision struct {
-	Is  cloudformation.Truth
+	Is  logic.Truth
 	Why string
 }
 
 // Decide decides about a request. Without a statement that allows it, it is refused; one that denies it
 // overrides all that allow it.
 func (p Policy) Decide(r Request) Decision {
-	allowed := Decision{Is: cloudformation.No, Why: fmt.Sprintf("no statement allows %s on %s to %s", r.Action, cloudformation.Printable(r.Resource), r.Service)}
+	allowed := Decision{Is: logic.No, Why: fmt.Sprintf("no statement allows %s on %s to %s", r.Action, cloudformation.Printable(r.Resource), r.Service)}
 	mayDeny := ""
 	for _, s := range p.statements {
 		is, why := s.applies(r)
 		switch {
-		case s.effect == deny && is == cloudformation.Yes:
-			return Decision{cloudformation.No, fmt.Sprintf("%s denies %s to %s", s.name, r.Action, r.Service)}
-		case s.effect == deny && is == cloudformation.Maybe:
+		case s.effect == deny && is == logic.Yes:
+			return Decision{logic.No, fmt.Sprintf("%s denies %s to %s", s.name, r.Action, r.Service)}
+		case s.effect == deny && is == logic.Maybe:
 			mayDeny = s.name + " may deny it: " + why
 		case s.effect != allow:
-		case is == cloudformation.Yes:
+		case is == logic.Yes:
 			allowed = Decision{is, fmt.Sprintf("%s allows %s to %s", s.name, r.Action, r.Service)}
-		case is == cloudformation.Maybe && allowed.Is == cloudformation.No:
+		case is == logic.Maybe && allowed.Is == logic.No:
 			allowed = Decision{is, s.name + " may allow it: " + why}
-		case why != "" && allowed.Is == cloudformation.No:
+		case why != "" && allowed.Is == logic.No:
 			allowed.Why += "; " + s.name + " does not: " + why
 		}
 	}
-	if mayDeny != "" && allowed.Is != cloudformation.No {
-		return Decision{cloudformation.Maybe, mayDeny}
+	if mayDeny != "" && allowed.Is != logic.No {
+		return Decision{logic.Maybe, mayDeny}
 	}
 	return allowed
 }
 
 // applies reports whether a statement is about a request. Why is about what is not known, or about the
 // condition that is not met.
-func (s statement) applies(r Request) (is cloudformation.Truth, why string) {
-	is = cloudformation.Yes
+func (s statement) applies(r Request) (is logic.Truth, why string) {
+	is = logic.Yes
 	for _, part := range []struct {
-		is   cloudformation.Truth
+		is   logic.Truth
 		what string
 	}{
 		{s.names(r.Service), "its Principal"}, {s.about(r.Action), "its Action"}, {s.covers(r.Resource), "its Resource, " + printable(s.resource)},
 	} {
-		if part.is == cloudformation.No {
+		if part.is == logic.No {
 			return part.is, ""
 		}
-		if part.is == cloudformation.Maybe {
+		if part.is == logic.Maybe {
 			is, why = part.is, part.what+" is not known"
 		}
 	}
+	met, text := s.conditions(r.Context)
+	if met <= is && text != "" {
+		is, why = met, text
+	}
+	return is, why
+}
+
+// conditions reports whether the statement's conditions are met. Why is about the one that is not known, or not
+// met.
+func (s statement) conditions(context map[string]string) (is logic.Truth, why string) {
+	is = logic.Yes
 	for _, operator := range slices.Sorted(maps.Keys(s.condition)) {
 		keys, _ := s.condition[operator].(map[string]any)
 		for _, key := range slices.Sorted(maps.Keys(keys)) {
-			met, text := meets(operator, key, keys[key], r.Context)
-			if met == cloudformation.No {
+			met, text := meets(operator, key, keys[key], context)
+			if met == logic.No {
 				return met, text
 			}
-			if met == cloudformation.Maybe {
+			if met == logic.Maybe {
 				is, why = met, text
 			}
 		}
 		if keys == nil {
-			is, why = cloudformation.Maybe, "its condition "+operator+" is not known"
+			is, why = logic.Maybe, "its condition "+operator+" is not known"
 		}
 	}
 	return is, why
 }
 
 // names reports whether a service is a principal of the statement.
-func (s statement) names(service string) cloudformation.Truth {
-	listed := func(of map[string]words) cloudformation.Truth {
-		is := cloudformation.No
+func (s statement) names(service string) logic.Truth {
+	listed := func(of map[string]words) logic.Truth {
+		is := logic.No
 		for kind, list := range of {
 			for _, name := range list {
 				switch {
 				case kind == "AWS" && name == "*":
-					is = cloudformation.Yes
+					is = logic.Yes
 				case kind == "Service": // a role or an account is none
 					is = max(is, cloudformation.Equal(strings.ToLower(name), service))
 				}
@@ -112,14 +124,14 @@ func (s statement) names(service string) cloudformation.Truth {
 	switch {
 	case s.notPrincipal == nil:
 		return listed(s.principal)
-	case listed(s.notPrincipal) == cloudformation.No:
-		return cloudformation.Maybe // AWS advises against NotPrincipal
+	case listed(s.notPrincipal) == logic.No:
+		return logic.Maybe // AWS advises against NotPrincipal
 	}
 	return listed(s.notPrincipal).Not()
 }
 
 // covers reports whether a resource is one of the statement's.
-func (s statement) covers(resource string) cloudformation.Truth {
+func (s statement) covers(resource string) logic.Truth {
 	if len(s.notResource) > 0 {
 		return s.notResource.matches(resource).Not()
 	}
@@ -128,7 +140,7 @@ func (s statement) covers(resource string) cloudformation.Truth {
 
 // meets reports whether a request fulfils a condition:
 // https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_elements_condition_operators.html
-func meets(operator, key string, wanted any, context map[string]string) (is cloudformation.Truth, why string) {
+func meets(operator, key string, wanted any, context map[string]string) (is logic.Truth, why string) {
 	base, _ := strings.CutPrefix(operator, "ForAllValues:")
 	base, _ = strings.CutPrefix(base, "ForAnyValue:")
 	base, _ = strings.CutSuffix(base, "IfExists")
@@ -136,22 +148,22 @@ func meets(operator, key string, wanted any, context map[string]string) (is clou
 	text := fmt.Sprintf("its condition %s %s %s", key, operator, printable(values))
 	has, known := context[strings.ToLower(key)]
 	if !known || err != nil {
-		return cloudformation.Maybe, text + " cannot be evaluated"
+		return logic.Maybe, text + " cannot be evaluated"
 	}
 	text += ", and it is " + cloudformation.Printable(has)
 	compare := comparison(base)
 	if base == "Null" {
-		compare = func(wanted, _ string) cloudformation.Truth {
+		compare = func(wanted, _ string) logic.Truth {
 			return cloudformation.Equal(strings.ToLower(wanted), "false")
 		}
 	}
 	if compare == nil {
-		return cloudformation.Maybe, text + ", but this operator is not evaluated"
+		return logic.Maybe, text + ", but this operator is not evaluated"
 	}
-	is = cloudformation.No
+	is = logic.No
 	for _, v := range values {
 		if strings.Contains(v, "${") { // a variable of the policy
-			is = max(is, cloudformation.Maybe)
+			is = max(is, logic.Maybe)
 			continue
 		}
 		is = max(is, compare(v, has))
@@ -164,12 +176,12 @@ func meets(operator, key string, wanted any, context map[string]string) (is clou
 
 // comparison is how an operator compares a value of the policy with one of the request, without regard to
 // a Not in it; nil if it is not known.
-func comparison(operator string) func(wanted, has string) cloudformation.Truth {
+func comparison(operator string) func(wanted, has string) logic.Truth {
 	switch strings.Replace(operator, "Not", "", 1) {
 	case "StringEquals":
 		return cloudformation.Equal
 	case "StringEqualsIgnoreCase", "Bool":
-		return func(wanted, has string) cloudformation.Truth {
+		return func(wanted, has string) logic.Truth {
 			return cloudformation.Equal(strings.ToLower(wanted), strings.ToLower(has))
 		}
 	case "StringLike":
@@ -181,18 +193,18 @@ func comparison(operator string) func(wanted, has string) cloudformation.Truth {
 }
 
 // matchesARN compares the six parts of an ARN: unlike in texts, * and ? do not go beyond a colon.
-func matchesARN(pattern, arn string) cloudformation.Truth {
+func matchesARN(pattern, arn string) logic.Truth {
 	const parts = 6
 	patterns, texts := strings.SplitN(pattern, ":", parts), strings.SplitN(arn, ":", parts)
 	switch {
 	case pattern == "*":
-		return cloudformation.Yes
+		return logic.Yes
 	case len(texts) < parts || len(patterns) < parts && len(cloudformation.Symbols(pattern)) > 0:
 		return cloudformation.Matches(pattern, arn)
 	case len(patterns) < parts:
-		return cloudformation.No
+		return logic.No
 	}
-	is := cloudformation.Yes
+	is := logic.Yes
 	for i := range patterns {
 		is = min(is, cloudformation.Matches(patterns[i], texts[i]))
 	}

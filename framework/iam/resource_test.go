@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/spotdrill/spotdrill/framework/cloudformation"
+	"github.com/spotdrill/spotdrill/framework/logic"
 )
 
 func TestDecide(t *testing.T) {
@@ -26,10 +26,10 @@ func TestDecide(t *testing.T) {
 	denyIf := func(condition string) string {
 		return allow(service, send, this) + ", " + statement("Deny", `"*"`, `"sqs:*"`, `"*"`, condition)
 	}
-	const yes, no, maybe = cloudformation.Yes, cloudformation.No, cloudformation.Maybe
+	const yes, no, maybe = logic.Yes, logic.No, logic.Maybe
 	for name, c := range map[string]struct {
 		statements string
-		want       cloudformation.Truth
+		want       logic.Truth
 		why        string
 	}{
 		"allowed":                {allow(service, send, this), yes, "statement 1 allows"},

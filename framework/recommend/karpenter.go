@@ -167,6 +167,8 @@ type Queue struct {
 	Missing bool
 	// Unheard are the types of notices that no rule sends there.
 	Unheard []string
+	// Silent are the rules with the queue as a target by which nothing gets there, with the reasons.
+	Silent []string
 	// Policy is what its policy has against rules that send to it, and Encryption what its key has.
 	Policy, Encryption Objection
 }
@@ -195,7 +197,7 @@ func (a Advice) WithQueue(q Queue) Advice {
 		a = a.With(q.Encryption.against(q.Name, breaks("karpenter-queue-encryption", "")))
 	}
 	if len(q.Unheard) > 0 {
-		a = a.With(breaks("karpenter-queue-rules", "no enabled EventBridge rule sends to queue %s: %s", q.Name, strings.Join(q.Unheard, ", ")))
+		a = a.With(breaks("karpenter-queue-rules", "no EventBridge rule sends to queue %s: %s%s", q.Name, strings.Join(q.Unheard, ", "), after("; ", strings.Join(q.Silent, "; "))))
 	}
 	return a
 }

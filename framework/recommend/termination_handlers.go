@@ -9,6 +9,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/spotdrill/spotdrill/framework/logic"
 )
 
 // TerminationHandler is another handler of interruptions, which runs together with Karpenter: an AWS Node
@@ -120,28 +122,28 @@ func terminationHandler(w Workload, c *corev1.Container) TerminationHandler {
 }
 
 // drains reports whether the handler drains nodes of Karpenter, and why that is not known, or so.
-func (h TerminationHandler) drains(k Karpenter) (is answer, why string) {
+func (h TerminationHandler) drains(k Karpenter) (is logic.Truth, why string) {
 	switch {
 	case len(h.Acts) == 0 || h.DryRun:
-		return no, ""
+		return logic.No, ""
 	case len(h.Unread) > 0:
-		return notKnown, strings.Join(h.Unread, "; ")
+		return logic.Maybe, strings.Join(h.Unread, "; ")
 	case h.Guessed != "":
-		return notKnown, h.Guessed + "; which nodes it acts on is not known"
+		return logic.Maybe, h.Guessed + "; which nodes it acts on is not known"
 	case h.Tag != "":
 		for _, class := range k.Classes {
 			if _, tagged := class.Tags[h.Tag]; tagged {
-				return yes, "it drains only instances with the tag " + h.Tag + ", which EC2NodeClass " + class.Name + " sets"
+				return logic.Yes, "it drains only instances with the tag " + h.Tag + ", which EC2NodeClass " + class.Name + " sets"
 			}
 		}
 		if k.ClassesUnread != "" {
-			return notKnown, "it drains only instances with the tag " + h.Tag + "; whether those of Karpenter have it is not known: " + k.ClassesUnread
+			return logic.Maybe, "it drains only instances with the tag " + h.Tag + "; whether those of Karpenter have it is not known: " + k.ClassesUnread
 		}
-		return no, ""
+		return logic.No, ""
 	case h.Pod == nil:
-		return yes, ""
+		return logic.Yes, ""
 	}
-	is = no
+	is = logic.No
 	for _, p := range k.Pools {
 		if on := p.runs(*h.Pod); on > is {
 			is, why = on, "it runs on nodes of NodePool "+p.Name
@@ -149,10 +151,10 @@ func (h TerminationHandler) drains(k Karpenter) (is answer, why string) {
 	}
 	switch {
 	case len(k.Pools) == 0 && len(h.Pod.NodeSelector) == 0 && h.Pod.Affinity == nil:
-		return yes, ""
+		return logic.Yes, ""
 	case len(k.Pools) == 0:
-		return notKnown, "it runs only on some nodes; whether Karpenter launches such nodes is not known, without a NodePool"
-	case is == notKnown:
+		return logic.Maybe, "it runs only on some nodes; whether Karpenter launches such nodes is not known, without a NodePool"
+	case is == logic.Maybe:
 		return is, strings.Replace(why, "it runs", "it may run", 1) + ", by labels that Karpenter chooses"
 	}
 	return is, why
@@ -176,9 +178,9 @@ func (k Karpenter) lintOthers(queue string) []Finding {
 			found = append(found, unknown("one-reader-of-the-queue", "%s: %s, which Karpenter reads; not known is %s", h.Name, h.Guessed, strings.Join(h.Unread, "; ")))
 		case reads:
 			found = append(found, breaks("one-reader-of-the-queue", "%s reads queue %s, as Karpenter does", h.Name, queue))
-		case is == yes:
+		case is == logic.Yes:
 			found = append(found, breaks("one-interruption-handler", "%s", text))
-		case is == notKnown:
+		case is == logic.Maybe:
 			found = append(found, unknown("one-interruption-handler", "%s", text))
 		}
 	}

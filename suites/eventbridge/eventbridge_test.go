@@ -19,9 +19,9 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/spotdrill/spotdrill/framework/cloud"
-	"github.com/spotdrill/spotdrill/framework/cloudformation"
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/iam"
+	"github.com/spotdrill/spotdrill/framework/logic"
 	"github.com/spotdrill/spotdrill/framework/system"
 	"github.com/spotdrill/spotdrill/framework/verdict"
 	"github.com/spotdrill/spotdrill/reports"
@@ -238,9 +238,9 @@ func decided(id verdict.ID, want string, d iam.Decision) verdict.Verdict {
 	v := verdict.New(id, want)
 	v.Got = d.Why
 	switch d.Is {
-	case cloudformation.Yes:
+	case logic.Yes:
 		v.Outcome = verdict.Pass
-	case cloudformation.No:
+	case logic.No:
 		v.Outcome = verdict.Fail
 	default:
 		v.Outcome = verdict.Unknown
