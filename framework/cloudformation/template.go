@@ -31,19 +31,22 @@ var ErrTerraform = errors.New("it is of Terraform, which is not read: write the 
 
 var terraform = regexp.MustCompile(`(?m)^\s*(?:(?:resource|data)\s+"[\w-]+"\s+"[\w-]+"|(?:module|variable|provider|output)\s+"[\w-]+"|terraform|locals)\s*\{`)
 
+// IsTerraform reports whether a text is one of Terraform's language.
+func IsTerraform(text []byte) bool { return terraform.Match(text) }
+
 // Parse reads a template, JSON or YAML, also as `aws cloudformation get-template` prints it. Its error
 // describes what the text is instead. Errors: ErrTerraform.
 func Parse(text []byte) (*Template, error) {
 	doc, err := Decode(text)
 	if err != nil {
-		if terraform.Match(text) {
+		if IsTerraform(text) {
 			return nil, ErrTerraform
 		}
 		return nil, fmt.Errorf("it is neither JSON nor YAML: %w", err)
 	}
 	root, ok := doc.(map[string]any)
 	if !ok {
-		if terraform.Match(text) {
+		if IsTerraform(text) {
 			return nil, ErrTerraform
 		}
 		return nil, errors.New("it is no CloudFormation template: it is not a mapping")

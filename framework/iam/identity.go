@@ -17,6 +17,9 @@ const mostWrapped = 4
 // get-policy-version` and get-role-policy print, or a CloudFormation template, whose IAM policies are
 // taken together. An element that IAM does not have, or a statement that lacks one, is an error.
 func ParseIdentity(data []byte) (Policy, error) {
+	if cloudformation.IsTerraform(data) {
+		return Policy{}, errTerraform
+	}
 	doc, err := cloudformation.Decode(unescape(data))
 	if err != nil {
 		return Policy{}, fmt.Errorf("it is no policy: %w", err)
@@ -36,7 +39,29 @@ func ParseIdentity(data []byte) (Policy, error) {
 			}
 		}
 	}
-	return Join(all...), errors.Join(errs...)
+	p := Join(all...)
+	p.unread = managed(doc)
+	return p, errors.Join(errs...)
+}
+
+// errTerraform reports that a file is one of Terraform.
+var errTerraform = errors.New("it is of Terraform, which is not read: take what `aws iam get-role-policy` or get-policy-version prints of the role, or the json of an aws_iam_policy_document")
+
+// managed are the policies that the roles of a template name, and that are not in it.
+func managed(doc any) (arns []string) {
+	m, _ := doc.(map[string]any)
+	template, err := cloudformation.New(m)
+	if err != nil {
+		return nil
+	}
+	for _, r := range template.Resources("AWS::IAM::Role", "AWS::IAM::User", "AWS::IAM::Group") {
+		for _, of := range cloudformation.List(r.Properties["ManagedPolicyArns"]) {
+			if arn, _ := cloudformation.Text(of); len(cloudformation.Symbols(arn)) == 0 || strings.Contains(arn, ":aws:policy/") {
+				arns = append(arns, cloudformation.Printable(arn))
+			}
+		}
+	}
+	return arns
 }
 
 func (s statement) checkIdentity() error {
@@ -73,6 +98,9 @@ var notDocuments = []struct{ key, instead string }{
 	{"AttachedPolicies", "it lists policies: take what `aws iam get-policy-version --policy-arn ARN --version-id VERSION` prints for each"},
 	{"PolicyNames", "it lists policies: take what `aws iam get-role-policy --role-name ROLE --policy-name NAME` prints for each"},
 	{"Versions", "it lists versions of a policy: take what `aws iam get-policy-version --policy-arn ARN --version-id VERSION` prints"},
+	{"resource", errTerraform.Error()},
+	{"planned_values", errTerraform.Error()},
+	{"values", errTerraform.Error()},
 	{"RoleDetailList", "it has the policies of all roles: take what `aws iam get-role-policy` or get-policy-version prints for the handler's"},
 }
 
@@ -156,6 +184,9 @@ func ofTemplate(doc map[string]any) ([]any, error) {
 		}
 	}
 	if len(all) == 0 {
+		if arns := managed(doc); len(arns) > 0 {
+			return nil, fmt.Errorf("it is a CloudFormation template that only names policies: take what `aws iam get-policy-version` prints for each: %s", strings.Join(arns, ", "))
+		}
 		return nil, errors.New("it is a CloudFormation template without an IAM policy")
 	}
 	return all, nil

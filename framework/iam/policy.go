@@ -14,7 +14,10 @@ import (
 )
 
 // Policy is a policy of a resource or of an identity.
-type Policy struct{ statements []statement }
+type Policy struct {
+	statements []statement
+	unread     []string // policies that belong to it, and are not known
+}
 
 // statement is a Statement as IAM documents it:
 // https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_elements.html
@@ -56,7 +59,7 @@ const allow, deny = "Allow", "Deny"
 // Join is the policy with the statements of all.
 func Join(all ...Policy) (p Policy) {
 	for _, other := range all {
-		p.statements = append(p.statements, other.statements...)
+		p.statements, p.unread = append(p.statements, other.statements...), append(p.unread, other.unread...)
 	}
 	return p
 }
@@ -200,6 +203,9 @@ func (p Policy) Allowed() (actions, doubts []string) {
 		if is == logic.Maybe {
 			doubts = append(doubts, action+": "+why)
 		}
+	}
+	if len(p.unread) > 0 {
+		doubts = append(doubts, "not read, and may allow or deny more: "+strings.Join(p.unread, ", "))
 	}
 	return actions, doubts
 }

@@ -89,6 +89,20 @@ func TestDoubtsAboutWhatIsAllowed(t *testing.T) {
 	}
 }
 
+func TestManagedPoliciesOfATemplateAreADoubt(t *testing.T) {
+	p, err := ParseIdentity([]byte(`Resources:
+  R:
+    Type: AWS::IAM::Role
+    Properties:
+      ManagedPolicyArns: [!Sub 'arn:${AWS::Partition}:iam::aws:policy/AmazonSQSReadOnlyAccess']
+      Policies: [{PolicyName: p, PolicyDocument: {Statement: {Effect: Allow, Action: sqs:ReceiveMessage, Resource: '*'}}}]
+`))
+	allowed, doubts := p.Allowed()
+	if err != nil || !slices.Equal(allowed, []string{"ReceiveMessage"}) || len(doubts) != 1 || !strings.Contains(doubts[0], "AmazonSQSReadOnlyAccess") {
+		t.Errorf("%v, doubts %q, %v", allowed, doubts, err)
+	}
+}
+
 // What aws iam and CloudFormation print, and what people write by hand.
 func TestTheFormsOfAPolicy(t *testing.T) {
 	const document = `{"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": ["sqs:ReceiveMessage", "kms:Decrypt"], "Resource": "*"}]}`
@@ -158,7 +172,11 @@ func TestParseIdentityRefuses(t *testing.T) {
 		`{"Role": {"AssumeRolePolicyDocument": {"Statement": []}}}`:                                                     "get-role-policy",
 		`{"AttachedPolicies": [{"PolicyName": "p"}]}`:                                                                   "it lists policies",
 		`{"Resources": {"Q": {"Type": "AWS::SQS::Queue"}}}`:                                                             "without an IAM policy",
-		`{"Statement": "x"}`: "it is not a mapping",
+		`{"Statement": "x"}`:                            "it is not a mapping",
+		"data \"aws_iam_policy_document\" \"x\" {\n}\n": "it is of Terraform",
+		`{"resource": {"aws_iam_policy": {}}}`:          "it is of Terraform",
+		`{"format_version": "1.0", "values": {}}`:       "it is of Terraform",
+		"Resources: {R: {Type: AWS::IAM::Role, Properties: {ManagedPolicyArns: [arn:aws:iam::aws:policy/AmazonSQSFullAccess]}}}": "only names policies: take what `aws iam get-policy-version` prints for each: arn:aws:iam::aws:policy/AmazonSQSFullAccess",
 	} {
 		_, err := ParseIdentity([]byte(policy))
 		if err == nil || !strings.Contains(err.Error(), want) {
