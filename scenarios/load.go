@@ -177,6 +177,11 @@ func (l Loader) parse(file string, data []byte) (Scenario, error) {
 	if s.Handler == "" {
 		s.Handler = HandlerUnderTest
 	}
+	if _, _, set := strict.Find(data, "coredns.lameduck"); s.CoreDNS.Corefile != "" && !set {
+		if own := coredns.Read(coredns.Source{Text: s.CoreDNS.Corefile}); len(own.Health) > 0 {
+			s.CoreDNS.Lameduck, s.CoreDNS.LameduckUnknown = strict.Duration(own.Lameduck), own.LameduckUnknown != ""
+		}
+	}
 	if s.Probe != nil {
 		*s.Probe = s.Probe.withDefaults()
 	}

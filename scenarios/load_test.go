@@ -19,7 +19,7 @@ import (
 var invalid = map[string][]string{
 	"invalid-several-unread": {
 		`9: unknown field "colour" in the document; allowed: apiVersion, checks, coredns, counterpart, deadline, description, feature, handler, kind, name, nodes, observe, probe, profile, secondHandler, sets, setting, settle, source, steps, title, workload`,
-		`10: unknown field "shape" in coredns; allowed: autoScaling, delay, doNotDisrupt, gracePeriod, lameduck, memory, minAvailable, placement, podENI, readiness, replicas, shareNodes, unsafe`,
+		`10: unknown field "shape" in coredns; allowed: autoScaling, corefile, delay, doNotDisrupt, gracePeriod, lameduck, memory, minAvailable, placement, podENI, preStop, readiness, replicas, shareNodes, tolerations, unsafe`,
 		`10: "20" is not a duration; write a number with its unit, such as 500ms, 5s or 2m`,
 		`15: unknown field "when" in reclaim; allowed: after, at, node, shutdown`,
 		`18: unknown field "maximum" in losses; allowed: answered, exceptConntrack, max, maxWindow, minWindow, mode, of`,
@@ -134,7 +134,7 @@ var invalid = map[string][]string{
 	"invalid-field":                             {`23: unknown field "settel" in the document; allowed: apiVersion, checks, coredns, counterpart, deadline, description, feature, handler, kind, name, nodes, observe, probe, profile, secondHandler, sets, setting, settle, source, steps, title, workload`},
 	"invalid-field-in-node":                     {`17: unknown field "capacty" in victim; allowed: capacity, launched, prepared, runs`},
 	"invalid-field-in-step":                     {`22: unknown field "when" in reclaim; allowed: after, at, node, shutdown`},
-	"invalid-field-nested":                      {`13: unknown field "lame" in coredns; allowed: autoScaling, delay, doNotDisrupt, gracePeriod, lameduck, memory, minAvailable, placement, podENI, readiness, replicas, shareNodes, unsafe`},
+	"invalid-field-nested":                      {`13: unknown field "lame" in coredns; allowed: autoScaling, corefile, delay, doNotDisrupt, gracePeriod, lameduck, memory, minAvailable, placement, podENI, preStop, readiness, replicas, shareNodes, tolerations, unsafe`},
 	"invalid-field-twice":                       {`24: mapping key "settle" already defined at line 23`},
 	"invalid-grace-period":                      {`15: coredns.gracePeriod: 5s is not a whole number of seconds above lameduck (5s), so the pod would be killed before it is done; unsafe: true permits that`},
 	"invalid-unsafe":                            {`16: coredns.unsafe: is only allowed with a grace period that is not above lameduck (5s)`},
@@ -440,14 +440,21 @@ func TestAScenarioNamesOnlyTheCoreDNSSettingsThatDiffer(t *testing.T) {
 	before, rest, _ := strings.Cut(string(text), "coredns:\n")
 	_, after, _ := strings.Cut(rest, "gracePeriod: 30s\n")
 	for given, change := range map[string]func(*coredns.Settings){
-		"":                                     func(*coredns.Settings) {},
-		"coredns:\n":                           func(*coredns.Settings) {},
-		"coredns: {lameduck: 0s}\n":            func(s *coredns.Settings) { s.Lameduck = 0 },
+		"":                          func(*coredns.Settings) {},
+		"coredns:\n":                func(*coredns.Settings) {},
+		"coredns: {lameduck: 0s}\n": func(s *coredns.Settings) { s.Lameduck = 0 },
+		"coredns:\n  corefile: |\n    .:53 {\n      whoami\n    }\n": func(s *coredns.Settings) { s.Corefile = ".:53 {\n  whoami\n}\n" },
+		"coredns:\n  corefile: |\n    .:53 {\n      health {\n        lameduck 12s\n      }\n    }\n": func(s *coredns.Settings) {
+			s.Corefile, s.Lameduck = ".:53 {\n  health {\n    lameduck 12s\n  }\n}\n", strict.Duration(12*time.Second)
+		},
+		"coredns:\n  lameduck: 5s\n  corefile: |\n    .:53 {\n      health {\n        lameduck 12s\n      }\n    }\n": func(s *coredns.Settings) {
+			s.Corefile = ".:53 {\n  health {\n    lameduck 12s\n  }\n}\n"
+		},
 		"coredns: {readiness: {period: 1s}}\n": func(s *coredns.Settings) { s.Readiness.Period = strict.Duration(time.Second) },
 	} {
 		want := coredns.Defaults()
 		change(&want)
-		if s, err := verdict.Scenarios().Parse("valid.yaml", []byte(before+given+after)); err != nil || s.CoreDNS != want {
+		if s, err := verdict.Scenarios().Parse("valid.yaml", []byte(before+given+after)); err != nil || !s.CoreDNS.Equal(want) {
 			t.Errorf("%q: %s, %v, want %s", given, s.CoreDNS, err, want)
 		}
 	}

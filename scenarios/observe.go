@@ -167,7 +167,7 @@ func (s Scenario) validateObserve(p *problems) {
 	oneOfIfSet(p, "observe.permission", s.Observe.Permission, Permissions())
 	for field, given := range map[string]bool{
 		"steps": len(s.Steps) > 0, "nodes": len(s.Nodes) > 0, "workload": len(s.Workload.Groups()) > 0,
-		"coredns": s.CoreDNS != (Scenario{}).CoreDNS, "secondHandler": s.OtherHandler != nil, "feature": s.Feature != "",
+		"coredns": !s.CoreDNS.Equal(coredns.Settings{}), "secondHandler": s.OtherHandler != nil, "feature": s.Feature != "",
 	} {
 		if given {
 			p.add(field, "is not allowed with observe: the cluster is not spotdrill's own")

@@ -12,7 +12,7 @@ import (
 // handler, CoreDNS), has a second handler, has nodes launched or counts its calls, and each
 // acts on at most one spot worker. Nodes that they only observe may be the same.
 func (s Scenario) SharesWith(other Scenario) bool {
-	return s.shareable() && other.shareable() && s.CoreDNS == other.CoreDNS
+	return s.shareable() && other.shareable() && s.CoreDNS.Equal(other.CoreDNS)
 }
 
 func (s Scenario) shareable() bool {

@@ -209,7 +209,8 @@ func (s Sweep) Cells() []Cell {
 			for _, grace := range s.GracePeriod {
 				for _, readiness := range s.Readiness {
 					for _, lameduck := range s.Lameduck {
-						c := Cell{Settings: coredns.Settings{Placement: placement, Replicas: replicas, Lameduck: lameduck, Readiness: readiness, GracePeriod: grace}}
+						c := Cell{Settings: s.base.CoreDNS}
+						c.Placement, c.Replicas, c.Lameduck, c.Readiness, c.GracePeriod = placement, replicas, lameduck, readiness, grace
 						c.Impossible = s.impossible(c.Settings)
 						out = append(out, c)
 					}
@@ -223,7 +224,7 @@ func (s Sweep) Cells() []Cell {
 			cmp.Compare(a.GracePeriod, b.GracePeriod), cmp.Compare(a.Replicas, b.Replicas),
 		)
 	})
-	return slices.CompactFunc(out, func(a, b Cell) bool { return a.Settings == b.Settings })
+	return slices.CompactFunc(out, func(a, b Cell) bool { return a.Settings.Equal(b.Settings) })
 }
 
 // afterLameduck is how long the instance stays at least when lameduck has ended, so
@@ -235,10 +236,14 @@ func (s Sweep) limited() bool { return s.base.Deadline.Full > 0 }
 
 // impossible returns why the base cannot be drilled with these settings, or "".
 func (s Sweep) impossible(c coredns.Settings) string {
-	if c.GracePeriod <= c.Lameduck {
-		return fmt.Sprintf("the grace period %s ends before lameduck %s does", c.GracePeriod.D(), c.Lameduck.D())
+	if c.GracePeriod <= c.PreStop+c.Lameduck {
+		before := ""
+		if c.PreStop > 0 {
+			before = fmt.Sprintf(", after a preStop of %s,", c.PreStop.D())
+		}
+		return fmt.Sprintf("the grace period %s ends before lameduck %s%s does", c.GracePeriod.D(), c.Lameduck.D(), before)
 	}
-	if ends := c.Lameduck.D() + afterLameduck; s.limited() && ends > s.base.Deadline.Full.D() {
+	if ends := c.PreStop.D() + c.Lameduck.D() + afterLameduck; s.limited() && ends > s.base.Deadline.Full.D() {
 		return fmt.Sprintf("a pod takes up to %s to terminate, and the instance is gone after %s", ends, s.base.Deadline.Full.D())
 	}
 	if c.Replicas < 2 {
@@ -265,7 +270,7 @@ func (s Sweep) Scenario(c Cell, repeat int) (Scenario, error) {
 	out.Name = fmt.Sprintf("%s-%d", c.Name(), repeat)
 	out.CoreDNS = c.Settings
 	if s.limited() {
-		out.Deadline.Fast = max(out.Deadline.Fast, c.Lameduck+strict.Duration(afterLameduck))
+		out.Deadline.Fast = max(out.Deadline.Fast, c.PreStop+c.Lameduck+strict.Duration(afterLameduck))
 	}
 	parameters := map[string]any{"of": DNS, "mode": s.Mode, "max": 0}
 	if s.ExceptConntrack {

@@ -205,12 +205,66 @@ func validateDNS(c coredns.Settings, p *problems) {
 	if c.Memory != "" && !memory.MatchString(c.Memory) {
 		p.add("coredns.memory", "%q is no amount of memory such as 2Gi or 512Mi", c.Memory)
 	}
-	killed := c.GracePeriod.D() <= c.Lameduck.D()
+	needs := fmt.Sprintf("lameduck (%s)", c.Lameduck.D())
+	if c.PreStop != 0 {
+		needs = fmt.Sprintf("preStop and lameduck together (%s)", c.PreStop.D()+c.Lameduck.D())
+	}
+	killed := c.GracePeriod.D() <= c.PreStop.D()+c.Lameduck.D()
 	if killed && !c.Unsafe || c.GracePeriod.D() <= 0 || c.GracePeriod.D()%time.Second != 0 {
-		p.add("coredns.gracePeriod", "%s is not a whole number of seconds above lameduck (%s), so the pod would be killed before it is done; unsafe: true permits that", c.GracePeriod.D(), c.Lameduck.D())
+		p.add("coredns.gracePeriod", "%s is not a whole number of seconds above %s, so the pod would be killed before it is done; unsafe: true permits that", c.GracePeriod.D(), needs)
 	}
 	if c.Unsafe && !killed {
-		p.add("coredns.unsafe", "is only allowed with a grace period that is not above lameduck (%s)", c.Lameduck.D())
+		p.add("coredns.unsafe", "is only allowed with a grace period that is not above %s", needs)
+	}
+	if c.PreStop.D()%time.Second != 0 {
+		p.add("coredns.preStop", "%s is not a whole number of seconds", c.PreStop.D())
+	}
+	for i, t := range c.Tolerations {
+		validateToleration(fmt.Sprintf("coredns.tolerations[%d]", i), t, p)
+	}
+	if c.Corefile != "" {
+		validateCorefile(c, p)
+	}
+}
+
+// validateToleration keeps the API server's rules for a toleration.
+func validateToleration(where string, t coredns.Toleration, p *problems) {
+	oneOfIfSet(p, where+".operator", t.Operator, coredns.Operators())
+	oneOfIfSet(p, where+".effect", t.Effect, append(TaintEffects(), coredns.NoExecute))
+	switch exists := t.Operator == coredns.Exists; {
+	case t.Key == "" && !exists:
+		p.add(where, "needs a key, or operator Exists, which tolerates every taint")
+	case t.Value != "" && exists:
+		p.add(where+".value", "is not allowed with operator Exists")
+	}
+	if t.TolerationSeconds != nil && t.Effect != coredns.NoExecute {
+		p.add(where+".tolerationSeconds", "needs effect NoExecute")
+	}
+}
+
+// validateCorefile checks that CoreDNS becomes Ready with the Corefile, and that all that matters of it is known.
+func validateCorefile(c coredns.Settings, p *problems) {
+	switch own := coredns.Read(coredns.Source{Text: c.Corefile}); {
+	case own.Refused != "":
+		p.add("coredns.corefile", "CoreDNS does not start with it: %s", own.Refused)
+		return
+	case len(own.Unread) > 0:
+		p.add("coredns.corefile", "it depends on %s, which the drill does not have", strings.Join(own.Unread, ", "))
+		return
+	case c.LameduckUnknown:
+		p.add("coredns.lameduck", "is required: that of the Corefile is unknown: %s", own.LameduckUnknown)
+		return
+	}
+	text, err := c.Text("")
+	if err != nil {
+		p.add("coredns.corefile", "%v", err)
+		return
+	}
+	switch read := coredns.Read(coredns.Source{Text: text}); {
+	case read.Ready[0].Host != "" || read.Ready[0].Port == "":
+		p.add("coredns.corefile", "ready is at %s, which the readiness probe does not reach", read.Ready[0])
+	case read.Health[0].Host != "" || read.Health[0].Port == "":
+		p.add("coredns.corefile", "health is at %s, which the liveness probe does not reach", read.Health[0])
 	}
 }
 

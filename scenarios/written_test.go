@@ -27,6 +27,15 @@ settle: 3s
 	return verdict.Scenarios().Parse("written.yaml", []byte(header+particular))
 }
 
+func corednsOf(settings string) string {
+	return "coredns: {" + settings + "}\nprobe: {}\nsteps:\n- reclaim: {node: victim}\nchecks:\n- losses: {of: dns, mode: fresh, maxWindow: 60s}"
+}
+
+// corefileOf is a scenario with an own Corefile of one server block.
+func corefileOf(lines ...string) string {
+	return "coredns:\n  corefile: |\n    .:53 {\n      " + strings.Join(lines, "\n      ") + "\n    }\nprobe: {}\nsteps:\n- reclaim: {node: victim}\nchecks:\n- losses: {of: dns, mode: fresh, maxWindow: 60s}"
+}
+
 func TestWhatUsersWrite(t *testing.T) {
 	const hook = `
 - message: {name: ending, body: '{"LifecycleTransition": "autoscaling:EC2_INSTANCE_TERMINATING", "EC2InstanceId": "${INSTANCE:victim}"}'}
@@ -49,6 +58,11 @@ checks:
 		"a message that names a node, and calls for nothing there": {"steps:" + hook + `checks:
 - deleted: {of: ending, within: 20s}
 - untouched: {node: victim}`, "", nil},
+		"a hook behind an envelope of SNS, and its mark": {`steps:
+- message: {name: ending, body: '{"Type": "Notification", "Message": "{\"LifecycleTransition\": \"autoscaling:EC2_INSTANCE_TERMINATING\", \"EC2InstanceId\": \"${INSTANCE:victim}\"}"}'}
+- await: {drained: victim, timeout: 25s}
+checks:
+- marked: {node: victim, notice: ending, within: 5s}`, "", []string{"victim"}},
 		"a test that names no node": {"steps:" + test + `- notice: {name: reclaim, type: spot-interruption, nodes: [victim]}
 - await: {drained: victim, timeout: 25s}
 checks:
@@ -58,6 +72,36 @@ checks:
 - drained: {node: victim, notice: test}`, `checks[0].drained.notice: "test" is not known`, nil},
 		"a drain of another node than the message's": {"nodes: {}\nsteps:" + hook + `checks:
 - drained: {node: victim, notice: ending}`, "already defined", nil},
+		"CoreDNS as operators write it": {`coredns:
+  lameduck: 20s
+  readiness: {period: 3s}
+  gracePeriod: 40s
+  preStop: 5s
+  tolerations: [{operator: Exists}, {key: dedicated, value: dns, effect: NoSchedule}, {key: spot, operator: Exists, effect: NoExecute, tolerationSeconds: 60}]
+  corefile: |
+    .:53 {
+        whoami
+    }
+probe: {}
+steps:
+- reclaim: {node: victim}
+checks:
+- losses: {of: dns, mode: fresh, maxWindow: 60s}`, "", nil},
+		"a grace period that preStop and lameduck fill":         {corednsOf("preStop: 25s"), "coredns.gracePeriod: 30s is not a whole number of seconds above preStop and lameduck together (30s)", nil},
+		"a grace period that may be too short":                  {corednsOf("preStop: 25s, unsafe: true"), "", nil},
+		"half a second":                                         {corednsOf("preStop: 2500ms"), "coredns.preStop: 2.5s is not a whole number of seconds", nil},
+		"a toleration of nothing":                               {corednsOf("tolerations: [{effect: NoSchedule}]"), "coredns.tolerations[0]: needs a key, or operator Exists", nil},
+		"a toleration of no operator":                           {corednsOf("tolerations: [{key: a, operator: In}]"), `coredns.tolerations[0].operator: "In" is not known; allowed: Equal, Exists`, nil},
+		"a toleration of no effect":                             {corednsOf("tolerations: [{key: a, effect: NoStart}]"), `coredns.tolerations[0].effect: "NoStart" is not known; allowed: NoSchedule, PreferNoSchedule, NoExecute`, nil},
+		"a toleration of any and of one value":                  {corednsOf("tolerations: [{key: a, operator: Exists, value: b}]"), "coredns.tolerations[0].value: is not allowed with operator Exists", nil},
+		"a toleration that ends of a taint that does not evict": {corednsOf("tolerations: [{key: a, effect: NoSchedule, tolerationSeconds: 5}]"), "coredns.tolerations[0].tolerationSeconds: needs effect NoExecute", nil},
+		"a Corefile on one line":                                {corednsOf("corefile: '.:53 { whoami }'"), "coredns.corefile: CoreDNS does not start with it: line 1: a closing brace", nil},
+		"a Corefile with a plugin that is none":                 {corefileOf("whoami", "kubernets"), "coredns.corefile: CoreDNS does not start with it: line 3: ", nil},
+		"a Corefile with an import":                             {corefileOf("import custom/*.override"), "coredns.corefile: it depends on custom/*.override", nil},
+		"a Corefile with a lameduck of somewhere":               {corefileOf("health {", "lameduck {$LAMEDUCK}", "}"), "coredns.lameduck: is required: that of the Corefile is unknown: line 3: lameduck {$LAMEDUCK}: the value of this environment variable is unknown", nil},
+		"a Corefile whose ready no probe reaches":               {corefileOf("ready 127.0.0.1:8181"), "coredns.corefile: ready is at 127.0.0.1:8181, which the readiness probe does not reach", nil},
+		"a Corefile whose health none reaches":                  {corefileOf("health 127.0.0.1:8080"), "coredns.corefile: health is at 127.0.0.1:8080, which the liveness probe does not reach", nil},
+		"a Corefile with other ports":                           {corefileOf("health :8081", "ready :8282"), "", nil},
 		"a node that is lost without a notice": {`probe: {}
 steps:
 - reclaim: {node: victim}

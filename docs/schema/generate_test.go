@@ -78,7 +78,7 @@ func documents() []document {
 			values: map[string][]string{
 				"Scenario.apiVersion": {scenarios.APIVersion}, "Scenario.kind": {scenarios.Kind}, "Scenario.profile": append(scenarios.Profiles(), scenarios.ObserveProfile),
 				"Scenario.feature": feature.Names(), "Scenario.handler": {scenarios.HandlerUnderTest, scenarios.HandlerNone},
-				"Pick.capacity": capacities, "Pick.runs": {"coredns"}, "Taint.effect": scenarios.TaintEffects(), "Notice.action": scenarios.NoticeActions(),
+				"Pick.capacity": capacities, "Toleration.operator": coredns.Operators(), "Toleration.effect": append(scenarios.TaintEffects(), coredns.NoExecute), "Pick.runs": {"coredns"}, "Taint.effect": scenarios.TaintEffects(), "Notice.action": scenarios.NoticeActions(),
 				"Fault.actions": fault.Actions(), "Fault.verbs": fault.Verbs(), "Fault.capacity": capacities,
 				"Pods.kind": scenarios.PodKinds(), "Budget.unhealthyPodEvictionPolicy": scenarios.UnhealthyPodEvictionPolicies(),
 				"Losses.mode": modes, "Calls.to": {string(history.OnQueue), string(history.OnAPI)}, "Do.addOn": scenarios.AddOns(), "Do.placement": {scenarios.Nowhere},

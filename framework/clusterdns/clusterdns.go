@@ -16,6 +16,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/util/retry"
 	"k8s.io/kubectl/pkg/util/podutils"
@@ -63,7 +64,7 @@ const (
 	corefileVolume = "config-volume"
 )
 
-var forwardLine = regexp.MustCompile(`(?m)^(\s*forward\s+\.\s+)\S+`)
+var forwardLine = regexp.MustCompile(`(?m)^(\s*forward\s+\.)((?:[ \t]+[^\s{]+)+)`)
 
 // withUpstream returns the Corefile with external names forwarded to server instead of
 // the node's resolver, so that no query leaves the cluster.
@@ -71,7 +72,15 @@ func withUpstream(corefile, server string) (string, error) {
 	if !forwardLine.MatchString(corefile) {
 		return "", fmt.Errorf("the Corefile has no `forward . …` that could be changed to an upstream inside the cluster")
 	}
-	return forwardLine.ReplaceAllString(corefile, "${1}"+server), nil
+	return forwardLine.ReplaceAllString(corefile, "${1} "+server), nil
+}
+
+// asOf returns the Corefile with external names forwarded as another one does.
+func asOf(corefile, other string) string {
+	if found := forwardLine.FindStringSubmatch(other); found != nil {
+		return forwardLine.ReplaceAllString(corefile, "${1}"+found[2])
+	}
+	return corefile
 }
 
 // Set gives CoreDNS the settings, replaces its pods, and waits until all of them are
@@ -79,15 +88,19 @@ func withUpstream(corefile, server string) (string, error) {
 // because a changed Corefile takes up to 90 s to reach running ones. If the settings are
 // already in force, nothing changes.
 func (d *CoreDNS) Set(ctx context.Context, want coredns.Settings) error {
-	cm, deploy, err := d.read(ctx)
+	_, deploy, err := d.read(ctx)
 	if err != nil {
 		return err
 	}
-	text, err := coredns.WithLameduck(withoutEdits(cm.Data["Corefile"]), want.Lameduck.D())
+	original, err := d.original(ctx)
 	if err != nil {
 		return err
 	}
-	text = coredns.WithDelay(text, want.Delay.D())
+	text, err := want.Text(original.Corefile)
+	if err != nil {
+		return fmt.Errorf("set the Corefile: %w", err)
+	}
+	text = asOf(text, original.Corefile)
 	image, err := d.wantedImage(ctx)
 	if err != nil {
 		return err
@@ -99,15 +112,12 @@ func (d *CoreDNS) Set(ctx context.Context, want coredns.Settings) error {
 	if err := d.setBudget(ctx, want.MinAvailable); err != nil {
 		return err
 	}
-	original, err := d.original(ctx)
-	if err != nil {
-		return err
-	}
 	err = d.replace(ctx, text, func(deploy *appsv1.Deployment) {
-		setTemplate(deploy, want, mark)
-		setRequests(deploy, original.Deployment, want)
-		if c := containerOf(&deploy.Spec); c != nil {
+		setTemplate(deploy, original.Deployment, want, mark)
+		if c, before := containerOf(&deploy.Spec), containerOf(&original.Deployment); c != nil && before != nil {
 			c.Image = image
+			setRequests(c, before, want)
+			setLife(c, before, want, coredns.Read(coredns.Source{Text: text}))
 		}
 	})
 	if err != nil {
@@ -118,7 +128,7 @@ func (d *CoreDNS) Set(ctx context.Context, want coredns.Settings) error {
 	})
 }
 
-func setTemplate(deploy *appsv1.Deployment, want coredns.Settings, mark string) {
+func setTemplate(deploy *appsv1.Deployment, original appsv1.DeploymentSpec, want coredns.Settings, mark string) {
 	template := &deploy.Spec.Template
 	template.Annotations = nodes.With(template.Annotations, settingsMark, mark)
 	delete(template.Annotations, coredns.DoNotDisrupt)
@@ -132,7 +142,12 @@ func setTemplate(deploy *appsv1.Deployment, want coredns.Settings, mark string) 
 	delete(spec.NodeSelector, nodes.CapacityLabel)
 	delete(spec.NodeSelector, coredns.LaunchedKey)
 	delete(spec.NodeSelector, nowhere)
-	spec.Tolerations = slices.DeleteFunc(spec.Tolerations, func(t corev1.Toleration) bool { return t.Key == coredns.LaunchedKey })
+	spec.Tolerations = slices.Clone(original.Template.Spec.Tolerations)
+	for _, t := range want.Tolerations {
+		spec.Tolerations = append(spec.Tolerations, corev1.Toleration{
+			Key: t.Key, Operator: corev1.TolerationOperator(t.Operator), Value: t.Value, Effect: corev1.TaintEffect(t.Effect), TolerationSeconds: t.TolerationSeconds,
+		})
+	}
 	self := &metav1.LabelSelector{MatchLabels: map[string]string{appLabel: service}}
 	spec.Affinity, spec.TopologySpreadConstraints = nil, nil
 	apart := corev1.PodAffinityTerm{LabelSelector: self, TopologyKey: corev1.LabelHostname}
@@ -156,15 +171,35 @@ func setTemplate(deploy *appsv1.Deployment, want coredns.Settings, mark string) 
 			MaxSkew: 1, TopologyKey: nodes.CapacityLabel, WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: self,
 		}}
 	}
-	if c := containerOf(&deploy.Spec); c != nil && c.ReadinessProbe != nil {
+}
+
+// setLife gives the container of CoreDNS its probes and its preStop hook. The probes request what the Corefile serves.
+func setLife(c, original *corev1.Container, want coredns.Settings, corefile coredns.Corefile) {
+	for _, of := range []struct {
+		now, before *corev1.Probe
+		serves      []coredns.Address
+	}{{c.ReadinessProbe, original.ReadinessProbe, corefile.Ready}, {c.LivenessProbe, original.LivenessProbe, corefile.Health}} {
+		if of.now == nil || of.now.HTTPGet == nil || of.before == nil || of.before.HTTPGet == nil {
+			continue
+		}
+		of.now.HTTPGet.Port = of.before.HTTPGet.Port
+		if want.Corefile != "" && len(of.serves) > 0 {
+			of.now.HTTPGet.Port = intstr.Parse(of.serves[0].Port)
+		}
+	}
+	if c.ReadinessProbe != nil {
 		c.ReadinessProbe.PeriodSeconds = int32(want.Readiness.Period.D().Seconds())
 		c.ReadinessProbe.FailureThreshold = int32(want.Readiness.FailureThreshold)
+	}
+	c.Lifecycle = original.Lifecycle
+	if want.PreStop != 0 {
+		c.Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: int64(want.PreStop.D().Seconds())}}}
 	}
 }
 
 // setRequests gives the container of CoreDNS the resources that it had originally, and those
 // that are wanted.
-func setRequests(deploy *appsv1.Deployment, original appsv1.DeploymentSpec, want coredns.Settings) {
+func setRequests(c, original *corev1.Container, want coredns.Settings) {
 	wanted := corev1.ResourceList{}
 	if want.Memory != "" {
 		wanted[corev1.ResourceMemory] = resource.MustParse(want.Memory) // the scenario's loader checked it
@@ -172,14 +207,10 @@ func setRequests(deploy *appsv1.Deployment, original appsv1.DeploymentSpec, want
 	if want.PodENI {
 		wanted[coredns.PodENI] = resource.MustParse("1")
 	}
-	now, before := containerOf(&deploy.Spec), containerOf(&original)
-	if now == nil || before == nil {
-		return
-	}
-	now.Resources = *before.Resources.DeepCopy()
+	c.Resources = *original.Resources.DeepCopy()
 	for name, quantity := range wanted {
-		now.Resources.Requests = nodes.With(now.Resources.Requests, name, quantity)
-		now.Resources.Limits = nodes.With(now.Resources.Limits, name, quantity)
+		c.Resources.Requests = nodes.With(c.Resources.Requests, name, quantity)
+		c.Resources.Limits = nodes.With(c.Resources.Limits, name, quantity)
 	}
 }
 

@@ -1,6 +1,8 @@
 package clusterdns
 
 import (
+	"cmp"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -13,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/utils/ptr"
@@ -38,6 +41,14 @@ func TestCorefileEdits(t *testing.T) {
 	}{
 		{name: "upstream keeps the block", edit: upstream, corefile: kubeadm, was: "forward . /etc/resolv.conf {", becomes: "forward . 10.96.0.53 {"},
 		{name: "upstream without a block", edit: upstream, corefile: ".:53 {\n  forward . 8.8.8.8\n}\n", was: "forward . 8.8.8.8", becomes: "forward . 10.96.0.53"},
+		{name: "upstreams", edit: upstream, corefile: ".:53 {\n  forward . 8.8.8.8 tls://1.1.1.1 {\n    max_concurrent 10\n  }\n}\n", was: "forward . 8.8.8.8 tls://1.1.1.1 {", becomes: "forward . 10.96.0.53 {"},
+		{
+			name: "an own Corefile's upstream becomes the cluster's", corefile: ".:53 {\n  forward . 8.8.8.8 {\n  }\n}\n",
+			edit: func(c string) (string, error) {
+				return asOf(c, ".:53 {\n  forward . 10.96.0.53 {\n    max_concurrent 9\n  }\n}\n"), nil
+			},
+			was: "forward . 8.8.8.8", becomes: "forward . 10.96.0.53",
+		},
 		{name: "a zone's own forward is left alone", edit: upstream, corefile: ".:53 {\n  forward corp.example 10.1.1.1\n}\n", err: "no `forward . "},
 	}
 	for _, test := range tests {
@@ -78,11 +89,10 @@ func TestCoreDNSIsPlaced(t *testing.T) {
 			t.Run(string(test.placement+" after "+before.placement), func(t *testing.T) {
 				deploy := &appsv1.Deployment{}
 				deploy.Spec.Template.Spec.NodeSelector = map[string]string{"kubernetes.io/os": "linux"}
-				deploy.Spec.Template.Spec.Containers = []corev1.Container{{Name: container, ReadinessProbe: &corev1.Probe{PeriodSeconds: 10, FailureThreshold: 3}}}
-				setTemplate(deploy, coredns.Settings{Placement: before.placement, Replicas: 2, DoNotDisrupt: !before.rather}, "before")
-				setTemplate(deploy, coredns.Settings{
+				setTemplate(deploy, appsv1.DeploymentSpec{}, coredns.Settings{Placement: before.placement, Replicas: 2, DoNotDisrupt: !before.rather}, "before")
+				setTemplate(deploy, appsv1.DeploymentSpec{}, coredns.Settings{
 					Placement: test.placement, Replicas: 3, GracePeriod: strict.Duration(time.Minute),
-					Readiness: coredns.Readiness{Period: strict.Duration(time.Second), FailureThreshold: 1}, DoNotDisrupt: test.rather,
+					DoNotDisrupt: test.rather,
 				}, "now")
 
 				spec := deploy.Spec.Template.Spec
@@ -105,10 +115,6 @@ func TestCoreDNSIsPlaced(t *testing.T) {
 				if got := len(spec.TopologySpreadConstraints) > 0; got != test.spread {
 					t.Errorf("spread: %t, want %t", got, test.spread)
 				}
-				probe := spec.Containers[0].ReadinessProbe
-				if probe.PeriodSeconds != 1 || probe.FailureThreshold != 1 {
-					t.Errorf("readiness %d s x %d, want 1 s x 1", probe.PeriodSeconds, probe.FailureThreshold)
-				}
 				if ptr.Deref(spec.TerminationGracePeriodSeconds, 0) != 60 || ptr.Deref(deploy.Spec.Replicas, 0) != 3 {
 					t.Error("grace period or replicas are not those of now")
 				}
@@ -119,6 +125,67 @@ func TestCoreDNSIsPlaced(t *testing.T) {
 					t.Error("the pods cannot be distinguished from the previous ones")
 				}
 			})
+		}
+	}
+}
+
+// Each is set after the one before: nothing of that may be left.
+func TestTheLifeOfCoreDNSPodsIsSet(t *testing.T) {
+	probe := func(path string, port intstr.IntOrString) *corev1.Probe {
+		return &corev1.Probe{PeriodSeconds: 10, FailureThreshold: 3, ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path, Port: port}}}
+	}
+	original := corev1.Container{Name: container, ReadinessProbe: probe("/ready", intstr.FromString("readiness-probe")), LivenessProbe: probe("/health", intstr.FromInt32(8080))}
+	c := original.DeepCopy()
+	fast := coredns.Readiness{Period: strict.Duration(time.Second), FailureThreshold: 1}
+	elsewhere := ".:53 {\n  health :9090\n  ready :9191\n  whoami\n}\n"
+	for _, of := range []struct {
+		set  coredns.Settings
+		want string
+	}{
+		{coredns.Settings{Readiness: fast}, "ready readiness-probe 1 x 1, health 8080"},
+		{coredns.Settings{Readiness: fast, PreStop: strict.Duration(7 * time.Second)}, "ready readiness-probe 1 x 1, health 8080, sleep 7"},
+		{coredns.Settings{Readiness: coredns.Defaults().Readiness, Corefile: elsewhere, Lameduck: strict.Duration(time.Second)}, "ready 9191 10 x 3, health 9090"},
+		{coredns.Settings{Readiness: fast, Corefile: ".:53 {\n  whoami\n}\n"}, "ready 8181 1 x 1, health 8080"},
+		{coredns.Defaults(), "ready readiness-probe 10 x 3, health 8080"},
+	} {
+		text, err := of.set.Text(".:53 {\n  health\n  ready\n}\n")
+		if err != nil {
+			t.Fatal(err)
+		}
+		setLife(c, &original, of.set, coredns.Read(coredns.Source{Text: text}))
+		got := fmt.Sprintf("ready %s %d x %d, health %s", c.ReadinessProbe.HTTPGet.Port.String(), c.ReadinessProbe.PeriodSeconds, c.ReadinessProbe.FailureThreshold, c.LivenessProbe.HTTPGet.Port.String())
+		if c.Lifecycle != nil {
+			got += fmt.Sprintf(", sleep %d", c.Lifecycle.PreStop.Sleep.Seconds)
+		}
+		if got != of.want {
+			t.Errorf("%s: %s, want %s", of.set, got, of.want)
+		}
+	}
+}
+
+func TestCoreDNSToleratesWhatIsSetAndWhatItDid(t *testing.T) {
+	original, deploy := appsv1.DeploymentSpec{}, &appsv1.Deployment{}
+	original.Template.Spec.Tolerations = []corev1.Toleration{{Key: "CriticalAddonsOnly", Operator: corev1.TolerationOpExists}}
+	deploy.Spec = *original.DeepCopy()
+	for _, of := range []struct {
+		set  coredns.Settings
+		want string
+	}{
+		{coredns.Settings{Tolerations: []coredns.Toleration{{Key: "dedicated", Value: "dns", Effect: "NoSchedule"}, {Operator: coredns.Exists}}}, "CriticalAddonsOnly dedicated=dns:NoSchedule Exists"},
+		{coredns.Settings{Placement: coredns.Launched}, "CriticalAddonsOnly " + coredns.LaunchedKey},
+		{coredns.Settings{}, "CriticalAddonsOnly"},
+	} {
+		setTemplate(deploy, original, of.set, "now")
+		var got []string
+		for _, t := range deploy.Spec.Template.Spec.Tolerations {
+			text := cmp.Or(t.Key, string(t.Operator))
+			if t.Value != "" {
+				text += "=" + t.Value + ":" + string(t.Effect)
+			}
+			got = append(got, text)
+		}
+		if text := strings.Join(got, " "); text != of.want {
+			t.Errorf("%s: %s, want %s", of.set, text, of.want)
 		}
 	}
 }
@@ -139,7 +206,7 @@ func TestWhatLaunchedPodsOfCoreDNSRequest(t *testing.T) {
 		{coredns.Settings{PodENI: true}, "100m 70Mi 1", "0 170Mi 1"},
 		{coredns.Settings{}, "100m 70Mi 0", "0 170Mi 0"},
 	} {
-		setRequests(deploy, original, c.set)
+		setRequests(containerOf(&deploy.Spec), containerOf(&original), c.set)
 		text := func(l corev1.ResourceList) string {
 			eni := l[coredns.PodENI]
 			return l.Cpu().String() + " " + l.Memory().String() + " " + eni.String()
@@ -154,7 +221,7 @@ func TestWhatLaunchedPodsOfCoreDNSRequest(t *testing.T) {
 func TestLaunchedPodsOfCoreDNSShareANodeOnlyIfTheyMay(t *testing.T) {
 	for shares, apart := range map[bool]bool{true: false, false: true} {
 		deploy := &appsv1.Deployment{}
-		setTemplate(deploy, coredns.Settings{Placement: coredns.Launched, Replicas: 2, ShareNodes: shares}, "now")
+		setTemplate(deploy, appsv1.DeploymentSpec{}, coredns.Settings{Placement: coredns.Launched, Replicas: 2, ShareNodes: shares}, "now")
 		if got := deploy.Spec.Template.Spec.Affinity != nil; got != apart {
 			t.Errorf("shareNodes %t: kept apart %t", shares, got)
 		}

@@ -3,6 +3,8 @@ package coredns
 import (
 	"encoding/json"
 	"fmt"
+	"reflect"
+	"strings"
 	"time"
 
 	"github.com/spotdrill/spotdrill/framework/strict"
@@ -27,7 +29,7 @@ type Settings struct {
 	// Lameduck is how long a terminating pod continues to answer, a setting of the health
 	// plugin.
 	Lameduck strict.Duration `yaml:"lameduck"`
-	// LameduckUnknown is set if Lameduck could not be read in a cluster; no scenario sets it.
+	// LameduckUnknown is set if Lameduck could not be read, in a cluster or a Corefile. A valid scenario does not have it.
 	LameduckUnknown bool      `yaml:"-"`
 	Readiness       Readiness `yaml:"readiness"`
 	// GracePeriod is the pods' terminationGracePeriodSeconds, in whole seconds and longer
@@ -51,8 +53,77 @@ type Settings struct {
 	// PodENI reports whether each pod requests a network interface of its own, as pods with
 	// security groups do on Amazon EKS (vpc.amazonaws.com/pod-eni), with placement launched.
 	PodENI bool `yaml:"podENI,omitempty"`
+	// PreStop is how long a terminating pod continues to run before CoreDNS gets SIGTERM, in whole seconds: a
+	// preStop hook that sleeps. Left out, there is no hook.
+	PreStop strict.Duration `yaml:"preStop,omitempty"`
+	// Tolerations are those of the pods, in addition to kubeadm's.
+	Tolerations []Toleration `yaml:"tolerations,omitempty"`
+	// Corefile is the Corefile in place of the cluster's own, without imports. Its lameduck, its plugin ready and the server that external
+	// names are forwarded to are adapted: lameduck is that of the settings or, left out there, its own; health and ready
+	// are added if it has none; and no query leaves the cluster.
+	Corefile string `yaml:"corefile,omitempty"`
 	// ShareNodes lets pods with placement launched run on one node, if they fit.
 	ShareNodes bool `yaml:"shareNodes,omitempty"`
+}
+
+// Toleration is a toleration of the CoreDNS pods, as Kubernetes has it.
+type Toleration struct {
+	// Key is that of the taint; left out, with operator Exists, every taint is tolerated.
+	Key string `yaml:"key,omitempty"`
+	// Operator is Equal, the default, or Exists.
+	Operator string `yaml:"operator,omitempty"`
+	// Value is that of the taint, with operator Equal.
+	Value string `yaml:"value,omitempty"`
+	// Effect is that of the taint; left out, it is any.
+	Effect string `yaml:"effect,omitempty"`
+	// TolerationSeconds is how long a pod stays on a node with a taint of the effect NoExecute, in seconds; left
+	// out, it stays.
+	TolerationSeconds *int64 `yaml:"tolerationSeconds,omitempty"`
+}
+
+// The operators and effects that a rule depends on.
+const (
+	Exists    = "Exists"
+	NoExecute = "NoExecute"
+)
+
+// Operators lists the operators of a toleration.
+func Operators() []string { return []string{"Equal", Exists} }
+
+// String is the toleration as kubectl describe shows it, such as dedicated=dns:NoSchedule.
+func (t Toleration) String() string {
+	text := t.Key
+	if t.Value != "" {
+		text += "=" + t.Value
+	}
+	if t.Effect != "" {
+		text += ":" + t.Effect
+	}
+	if t.Operator == Exists {
+		text = strings.TrimSpace(text + " op=Exists")
+	}
+	if t.TolerationSeconds != nil {
+		text += fmt.Sprintf(" for %ds", *t.TolerationSeconds)
+	}
+	return text
+}
+
+// Equal reports whether the settings are the same.
+func (s Settings) Equal(other Settings) bool { return reflect.DeepEqual(s, other) }
+
+// Text is the Corefile of a CoreDNS with the settings. Given is that of the cluster, which Corefile replaces.
+func (s Settings) Text(given string) (string, error) {
+	if s.Corefile != "" {
+		given = s.Corefile
+	}
+	text, err := WithLameduck(given, s.Lameduck.D())
+	if err != nil {
+		return "", err
+	}
+	if text, err = (Source{Text: text}).WithReady(); err != nil {
+		return "", err
+	}
+	return WithDelay(text, s.Delay.D()), nil
 }
 
 // Defaults are the settings of the CoreDNS that kubeadm installs, on the nodes that stay.
@@ -92,6 +163,15 @@ func (s Settings) String() string {
 	if s.ShareNodes {
 		text += ", pods share nodes"
 	}
+	if s.PreStop != 0 {
+		text += fmt.Sprintf(", preStop %s", s.PreStop.D())
+	}
+	for _, t := range s.Tolerations {
+		text += fmt.Sprintf(", tolerates %s", t)
+	}
+	if s.Corefile != "" {
+		text += ", Corefile of its own"
+	}
 	if s.AutoScaling != (AutoScaling{}) {
 		text += ", scaled from " + s.AutoScaling.String()
 	}
@@ -107,6 +187,10 @@ func (s Settings) String() string {
 // MarshalJSON writes durations with their units. The placement is left out if it is
 // unknown.
 func (s Settings) MarshalJSON() ([]byte, error) {
+	var tolerations []string
+	for _, t := range s.Tolerations {
+		tolerations = append(tolerations, t.String())
+	}
 	return json.Marshal(struct {
 		Lameduck         string    `json:"lameduck"`
 		ReadinessPeriod  string    `json:"readinessPeriod"`
@@ -122,9 +206,12 @@ func (s Settings) MarshalJSON() ([]byte, error) {
 		ShareNodes       bool      `json:"shareNodes,omitempty"`
 		Unsafe           bool      `json:"unsafe,omitempty"`
 		AutoScaling      string    `json:"autoScaling,omitempty"`
+		PreStop          string    `json:"preStop,omitempty"`
+		Tolerations      []string  `json:"tolerations,omitempty"`
+		Corefile         string    `json:"corefile,omitempty"`
 	}{
-		s.lameduck(), s.Readiness.Period.D().String(), s.Readiness.FailureThreshold, s.GracePeriod.D().String(), s.Replicas, s.Placement, s.delay(), s.MinAvailable, s.DoNotDisrupt,
-		s.Memory, s.PodENI, s.ShareNodes, s.Unsafe, s.AutoScaling.String(),
+		s.lameduck(), s.Readiness.Period.D().String(), s.Readiness.FailureThreshold, s.GracePeriod.D().String(), s.Replicas, s.Placement, orNone(s.Delay), s.MinAvailable, s.DoNotDisrupt,
+		s.Memory, s.PodENI, s.ShareNodes, s.Unsafe, s.AutoScaling.String(), orNone(s.PreStop), tolerations, s.Corefile,
 	})
 }
 
@@ -135,12 +222,12 @@ func (s Settings) lameduck() string {
 	return s.Lameduck.D().String()
 }
 
-// delay is the delay with its unit, "" without one.
-func (s Settings) delay() string {
-	if s.Delay == 0 {
+// orNone is a duration with its unit, "" without one.
+func orNone(d strict.Duration) string {
+	if d == 0 {
 		return ""
 	}
-	return s.Delay.D().String()
+	return d.D().String()
 }
 
 // Placement is where the CoreDNS pods run.

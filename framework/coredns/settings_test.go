@@ -19,6 +19,9 @@ func TestSettingsInWordsAndAsJSON(t *testing.T) {
 	delayed.Delay = strict.Duration(100 * time.Millisecond)
 	kept := known
 	kept.MinAvailable, kept.DoNotDisrupt = 1, true
+	own := known
+	own.PreStop, own.Corefile = strict.Duration(7*time.Second), ".:53 {\n}\n"
+	own.Tolerations = []Toleration{{Key: "dedicated", Value: "dns", Effect: "NoSchedule"}, {Operator: Exists}, {Key: "spot", Operator: Exists, Effect: NoExecute, TolerationSeconds: new(int64(60))}}
 	for _, c := range []struct {
 		settings Settings
 		words    string
@@ -39,6 +42,10 @@ func TestSettingsInWordsAndAsJSON(t *testing.T) {
 		{
 			kept, "lameduck 5s, readiness 1s x 3, grace period 1m30s, replicas 2, minAvailable 1, do-not-disrupt",
 			`{"lameduck":"5s","readinessPeriod":"1s","failureThreshold":3,"gracePeriod":"1m30s","replicas":2,"minAvailable":1,"doNotDisrupt":true}`,
+		},
+		{
+			own, "lameduck 5s, readiness 1s x 3, grace period 1m30s, replicas 2, preStop 7s, tolerates dedicated=dns:NoSchedule, tolerates op=Exists, tolerates spot:NoExecute op=Exists for 60s, Corefile of its own",
+			`{"lameduck":"5s","readinessPeriod":"1s","failureThreshold":3,"gracePeriod":"1m30s","replicas":2,"preStop":"7s","tolerations":["dedicated=dns:NoSchedule","op=Exists","spot:NoExecute op=Exists for 60s"],"corefile":".:53 {\n}\n"}`,
 		},
 	} {
 		if got := c.settings.String(); got != c.words {

@@ -267,7 +267,7 @@ func TestProposalsKeepTheRulesAndChangeLittle(t *testing.T) {
 		"a grace period that kills at once goes": {s(5, 1, 1, 1, 2), s(5, 1, 1, 20, 2)},
 	} {
 		got := sound().propose(c.given)
-		if got != c.want {
+		if !got.Equal(c.want) {
 			t.Errorf("%s: %+v became %+v, want %+v", name, c.given, got, c.want)
 		}
 		if got.Lameduck.D()+ShutdownTime >= got.GracePeriod.D() || got.Lameduck.D() < got.Readiness.Unready()+ProxySync {
@@ -290,7 +290,7 @@ func TestMeasuredSettingsArePatched(t *testing.T) {
 		"less than the rule":         {settings(5, 10, 1, 99, 9), settings(5, 10, 1, 30, 2), "nothing lost; the rule lameduck-outlasts-readiness still requires at least 12s"},
 	} {
 		got, err := a.Measured(c.measured, "nothing lost")
-		if err != nil || got.Proposed != c.want || !strings.HasPrefix(got.Evidence, c.evidence) || (got.Evidence != c.evidence) != (c.measured.Lameduck < c.measured.Readiness.Period) {
+		if err != nil || !got.Proposed.Equal(c.want) || !strings.HasPrefix(got.Evidence, c.evidence) || (got.Evidence != c.evidence) != (c.measured.Lameduck < c.measured.Readiness.Period) {
 			t.Errorf("%s: %v\n%+v, %q\nwant %+v, %q", name, err, got.Proposed, got.Evidence, c.want, c.evidence)
 		}
 		if !strings.Contains(got.Patch.Corefile, "lameduck "+c.want.Lameduck.D().String()) || !strings.Contains(got.Patch.Deployment, "failureThreshold: 1") {

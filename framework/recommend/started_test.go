@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/spotdrill/spotdrill/framework/coredns"
+	"github.com/spotdrill/spotdrill/framework/strict"
 )
 
 // started is a CoreDNS that runs with a Corefile.
@@ -259,6 +260,31 @@ func TestWhatIsPrintedRunsInCoreDNS(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A drill's own Corefile starts once it has what the drill needs, and has the drill's lameduck.
+func TestOwnCorefilesOfDrillsRunInCoreDNS(t *testing.T) {
+	binary := realCoreDNS(t)
+	for _, own := range []string{
+		".:53 {\n    whoami\n}\n",
+		".:53 {\n    health {\n        lameduck 20s\n    }\n    ready\n    whoami\n}\n",
+		"corp.example:53 {\n    whoami\n}\n.:53 {\n    errors\n    health :8080\n    forward . 10.96.0.53\n}\n",
+	} {
+		text, err := coredns.Settings{Corefile: own, Lameduck: strict.Duration(2 * time.Second)}.Text("")
+		if err != nil {
+			t.Fatal(err)
+		}
+		files := map[string]string{"Corefile": onFreePorts(t, text)}
+		begin := func() *started { return start(t, binary, files) }
+		s := begin()
+		if s.refused != "" {
+			t.Fatalf("CoreDNS refuses\n%s\n%s", text, s.refused)
+		}
+		if read := coredns.Read(coredns.Source{Text: files["Corefile"]}); len(read.Ready) != 1 {
+			t.Errorf("ready at %v", read.Ready)
+		}
+		s.goesInto(t, 2*time.Second, begin)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/spotdrill/spotdrill/framework/coredns"
 	"github.com/spotdrill/spotdrill/framework/strict"
 	"github.com/spotdrill/spotdrill/framework/wrap"
+	"github.com/spotdrill/spotdrill/scenarios"
 )
 
 // heatMap is lameduck by readiness, a panel for all that else is the same.
@@ -64,9 +65,9 @@ func (t Table) heatMap() heatMap {
 	for _, r := range probes {
 		m.Readiness = append(m.Readiness, fmt.Sprintf("%s x %d", r.Period.D(), r.FailureThreshold))
 	}
-	cells := map[coredns.Settings]Result{}
+	cells := map[string]Result{} // by Cell.Name
 	for _, r := range t.Cells {
-		cells[r.Settings] = r
+		cells[scenarios.Cell{Settings: r.Settings}.Name()] = r
 	}
 	for _, placement := range s.Placement {
 		for _, replicas := range s.Replicas {
@@ -82,11 +83,11 @@ func (t Table) heatMap() heatMap {
 	return m
 }
 
-func row(cells map[coredns.Settings]Result, lameducks []strict.Duration, c coredns.Settings) []spot {
+func row(cells map[string]Result, lameducks []strict.Duration, c coredns.Settings) []spot {
 	var out []spot
 	for _, l := range lameducks {
 		c.Lameduck = l
-		r := cells[c]
+		r := cells[scenarios.Cell{Settings: c}.Name()]
 		s := spot{State: r.State, Why: r.Why, Drills: r.Judged, Lost: r.Counted.LostWorst, Conntrack: r.Counted.Conntrack, Window: r.Counted.WindowMax, Bound: r.Counted.Bound}
 		if r.Counted.Lost > 0 {
 			s.Heat = min(1, max(0.1, math.Log10(max(1, s.Window))/4))
