@@ -241,6 +241,9 @@ func measuredRows(entries []Entry) (rows [][]string) {
 			rows = append(rows, []string{name, lameduck, readiness, lostCell(m.Fresh), lostCell(m.Fixed), share(m.Control)})
 		}
 		row(e.Scenario, lameduck, readiness, e.DNS)
+		if tcp := e.DNS.OverTCP(); tcp != nil {
+			row("  over TCP", "", "", tcp)
+		}
 		if e.Application != nil {
 			row("  its application", "", "", e.Application)
 		}

@@ -313,10 +313,14 @@ func (r *Report) dnsRows() []dnsRow {
 	longest := resolverTimeout
 	var rows []dnsRow
 	for _, e := range r.Results {
+		var tcp *loss.Measurement
+		if e.DNS != nil {
+			tcp = e.DNS.OverTCP()
+		}
 		for _, m := range []struct {
 			what string
 			*loss.Measurement
-		}{{"", e.DNS}, {" (application)", e.Application}} {
+		}{{"", e.DNS}, {" (TCP)", tcp}, {" (application)", e.Application}} {
 			if m.Measurement == nil {
 				continue
 			}

@@ -58,9 +58,11 @@ func newObservedPart(e Entry, service, queries string, m loss.Measurement) obser
 		}
 	}
 	of := map[string][]history.Query{}
-	for _, q := range slices.Concat(m.Fresh.Queries, m.Fixed.Queries) {
-		name := cmp.Or(q.Node, "unknown")
-		of[name] = append(of[name], q)
+	for _, s := range m.Streams("all") {
+		for _, q := range s.Queries {
+			name := cmp.Or(q.Node, "unknown")
+			of[name] = append(of[name], q)
+		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(of)) {
 		p.Nodes = append(p.Nodes, newObservedNode(name, of[name]))
@@ -87,7 +89,10 @@ func newObservedNode(name string, queries []history.Query) observedNode {
 
 // answeredShare is "98.715 % of 1,401 answered, 18 lost". It is never rounded to 100 % if one was lost.
 func answeredShare(m loss.Measurement) string {
-	asked, lost := m.Fresh.Asked+m.Fixed.Asked, m.Fresh.Lost+m.Fixed.Lost
+	asked, lost := 0, 0
+	for _, s := range m.Streams("all") {
+		asked, lost = asked+s.Asked, lost+s.Lost
+	}
 	if asked == 0 {
 		return "nothing was asked"
 	}
@@ -102,7 +107,7 @@ func answeredShare(m loss.Measurement) string {
 
 // longestOf is the longest window in which queries to the service were lost; false if there is none.
 func longestOf(m loss.Measurement) (longest history.Window, lost bool) {
-	for _, s := range []loss.Stream{m.Fresh, m.Fixed} {
+	for _, s := range m.Streams("all") {
 		if w, ok := s.Longest(); ok && (!lost || w.Length() > longest.Length()) {
 			longest, lost = w, true
 		}

@@ -177,6 +177,7 @@ func (s Scenario) validateObserve(p *problems) {
 		p.add("probe", "is required with observe")
 		return
 	}
+	oneOf(p, "probe.transport", s.Probe.Transport, Transports())
 	switch rate := s.Probe.Fresh + s.Probe.Fixed; {
 	case rate > MaxObservedRate:
 		p.add("probe", "%d queries/s are more than %d", rate, MaxObservedRate)

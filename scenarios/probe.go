@@ -1,12 +1,20 @@
 package scenarios
 
-import "cmp"
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"go.yaml.in/yaml/v4"
+
+	"github.com/spotdrill/spotdrill/framework/history"
+)
 
 // Probe is the load of the DNS prober, in queries per second. What is left out has
 // its default.
 type Probe struct {
-	// Transport is the protocol of the queries to the service. The control is always queried over
-	// UDP.
+	// Transport is the protocol of the queries to the service; with both, which may also be written [udp, tcp], each of
+	// them has the rates below. The control is always queried over UDP.
 	Transport Transport `yaml:"transport,omitempty"`
 	// Fresh is the rate of queries from a new source port each, like those of a stub
 	// resolver. Over TCP, each opens a connection.
@@ -54,12 +62,56 @@ type Transport string
 
 // The transports.
 const (
-	UDP Transport = "udp"
-	TCP Transport = "tcp"
+	UDP  Transport = "udp"
+	TCP  Transport = "tcp"
+	Both Transport = "both"
 )
 
 // Transports lists the transports of DNS.
-func Transports() []Transport { return []Transport{UDP, TCP} }
+func Transports() []Transport { return []Transport{UDP, TCP, Both} }
+
+// UnmarshalYAML also reads a list of transports.
+func (t *Transport) UnmarshalYAML(node *yaml.Node) error {
+	if node.Kind == yaml.ScalarNode {
+		*t = Transport(node.Value)
+		return nil
+	}
+	var list []Transport
+	if err := node.Decode(&list); err != nil {
+		return err
+	}
+	var err error
+	*t, err = TransportOf(list...)
+	return err
+}
+
+// TransportOf is the transport of queries over these.
+func TransportOf(list ...Transport) (Transport, error) {
+	slices.Sort(list)
+	switch {
+	case len(list) == 1:
+		return list[0], nil
+	case slices.Equal(list, []Transport{TCP, UDP}):
+		return Both, nil
+	}
+	return "", fmt.Errorf("transport %v is not known; allowed: %s, %s, or both of them", list, UDP, TCP)
+}
+
+// Modes are those of queries over UDP or TCP: from a port each, and from a few ports.
+func (t Transport) Modes() (each, few history.Mode) {
+	if t == TCP {
+		return history.Connect, history.Kept
+	}
+	return history.Fresh, history.Fixed
+}
+
+// Each is UDP, TCP, or the two of them.
+func (t Transport) Each() []Transport {
+	if t == Both {
+		return []Transport{UDP, TCP}
+	}
+	return []Transport{t}
+}
 
 // ApplicationTransport is what a request to an application is.
 type ApplicationTransport string

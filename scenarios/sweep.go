@@ -109,6 +109,8 @@ func (l Loader) ParseSweep(file string, data []byte) (Sweep, error) {
 		p.add("base", "%v", err)
 	} else if s.base.Probe == nil {
 		p.add("base", "%s has no probe: no queries would be counted", s.Base)
+	} else if s.base.Probe.Transport == Both {
+		p.add("base", "%s probes over UDP and TCP: a matrix counts the queries of one transport", s.Base)
 	}
 	if err := p.in(file, data); err != nil {
 		return Sweep{}, err

@@ -31,6 +31,10 @@ func corednsOf(settings string) string {
 	return "coredns: {" + settings + "}\nprobe: {}\nsteps:\n- reclaim: {node: victim}\nchecks:\n- losses: {of: dns, mode: fresh, maxWindow: 60s}"
 }
 
+func probeOf(settings string) string {
+	return "probe: {" + settings + "}\nsteps:\n- reclaim: {node: victim}\nchecks:\n- losses: {of: dns, mode: all, maxWindow: 60s}"
+}
+
 // corefileOf is a scenario with an own Corefile of one server block.
 func corefileOf(lines ...string) string {
 	return "coredns:\n  corefile: |\n    .:53 {\n      " + strings.Join(lines, "\n      ") + "\n    }\nprobe: {}\nsteps:\n- reclaim: {node: victim}\nchecks:\n- losses: {of: dns, mode: fresh, maxWindow: 60s}"
@@ -102,6 +106,13 @@ checks:
 		"a Corefile whose ready no probe reaches":               {corefileOf("ready 127.0.0.1:8181"), "coredns.corefile: ready is at 127.0.0.1:8181, which the readiness probe does not reach", nil},
 		"a Corefile whose health none reaches":                  {corefileOf("health 127.0.0.1:8080"), "coredns.corefile: health is at 127.0.0.1:8080, which the liveness probe does not reach", nil},
 		"a Corefile with other ports":                           {corefileOf("health :8081", "ready :8282"), "", nil},
+		"UDP and TCP":                                           {probeOf("transport: [udp, tcp]"), "", nil},
+		"both":                                                  {probeOf("transport: both"), "", nil},
+		"a list of one":                                         {probeOf("transport: [tcp]"), "", nil},
+		"a transport that is none":                              {probeOf("transport: sctp"), `probe.transport: "sctp" is not known; allowed: udp, tcp, both`, nil},
+		"a list with one that is none":                          {probeOf("transport: [udp, sctp]"), `transport [sctp udp] is not known; allowed: udp, tcp, or both of them`, nil},
+		"a list with one twice":                                 {probeOf("transport: [udp, udp]"), `transport [udp udp] is not known`, nil},
+		"an empty list":                                         {probeOf("transport: []"), `transport [] is not known`, nil},
 		"a node that is lost without a notice": {`probe: {}
 steps:
 - reclaim: {node: victim}

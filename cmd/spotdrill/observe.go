@@ -32,6 +32,7 @@ type observeOptions struct {
 	observe.Options
 	cluster      clusterAccess
 	service, out string
+	transports   []string
 }
 
 func (o *observeOptions) flags(flags *pflag.FlagSet) {
@@ -40,7 +41,8 @@ func (o *observeOptions) flags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.Image, "image", os.Getenv(imageVariable), "`reference` of an image with spotdrill that the nodes can pull; the default is "+imageVariable+", then this program itself for nodes that are containers here, as kind's, then the image of this release")
 	flags.StringVar(&o.Nodes, "nodes", "", "label `selector` of the probers' nodes; the default is all of them")
 	flags.IntVar(&o.Probers, "probers", 0, "`number` of probers, spread over zones and nodes; the default is one on each node, until the node's last pod ends")
-	flags.IntVar(&o.Rate, "rate", observe.DefaultRate, "queries per second of each prober to the DNS service")
+	flags.IntVar(&o.Rate, "rate", observe.DefaultRate, "queries per second of each prober to the DNS service, over each transport")
+	flags.StringSliceVar(&o.transports, "transport", []string{string(scenarios.UDP)}, "`transport` of these queries: udp, tcp, or udp,tcp for both")
 	flags.StringArrayVar(&o.Names, "name", nil, "domain `name` to query, also one outside the cluster; repeatable, names are queried in turn; the default is that of the API server's Service")
 	flags.StringVar(&o.Application, "application", "", "`address:port/path` of an application that the probers also request over HTTP, such as 10.96.12.7:80/healthz; --max-window and --max-lost then apply to it, too")
 	flags.StringVar(&o.service, "service", "kube-system/kube-dns", "`namespace/name` of CoreDNS's Service, whose endpoints are watched")
@@ -60,6 +62,14 @@ func (o *observeOptions) complete(cmd *cobra.Command) error {
 	namespace, name, ok := strings.Cut(o.service, "/")
 	if !ok || namespace == "" || name == "" {
 		return usage("--service is %q: want namespace/name, such as kube-system/kube-dns", o.service)
+	}
+	var list []scenarios.Transport
+	for _, transport := range o.transports {
+		list = append(list, scenarios.Transport(transport))
+	}
+	var err error
+	if o.Transport, err = scenarios.TransportOf(list...); err != nil {
+		return usage("--transport: %v", err)
 	}
 	o.DNS = types.NamespacedName{Namespace: namespace, Name: name}
 	o.Context = o.cluster.context
@@ -216,7 +226,7 @@ func observing(ctx context.Context, o observeOptions, action observe.Action, han
 	if o.Conntrack {
 		say("a privileged pod on each node records its connection tracking, as --conntrack asked")
 	}
-	say("%d probers, %d queries/s each: %s", obs.Probers, o.Rate, obs.Load)
+	say("%d probers, %d queries/s each: %s", obs.Probers, o.Rate*len(o.Transport.Each()), obs.Load)
 	if why := obs.Load.TooMuch(o.MaxShare); why != "" {
 		return usage("too much load: %s", why)
 	}

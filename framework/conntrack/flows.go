@@ -31,8 +31,7 @@ const (
 // Services are the names of services in records, by their addresses.
 type Services map[netip.AddrPort]string
 
-// flows are the flows of one client to some services, to each either over UDP or over TCP,
-// because their ports could not be distinguished. They stay in memory until they are requested:
+// flows are the flows of one client to some services. They stay in memory until they are requested:
 // 64 bytes each, 5 MB for a minute at 1,000/s. It is safe for concurrent use.
 type flows struct {
 	client   netip.Addr
@@ -50,8 +49,9 @@ type flows struct {
 
 // origin is where a flow begins: the client's port, and the service that it calls.
 type origin struct {
-	port    uint16
-	service netip.AddrPort
+	protocol uint8
+	port     uint16
+	service  netip.AddrPort
 }
 
 // newFlows begins with what the kernel has counted before.
@@ -67,7 +67,7 @@ func (f *flows) add(at time.Duration, changes []change) {
 		if !f.ours(c) {
 			continue
 		}
-		from := origin{c.client.Port(), c.service}
+		from := origin{c.protocol, c.client.Port(), c.service}
 		was, known := f.open[from]
 		switch {
 		case !c.ended:
@@ -76,7 +76,7 @@ func (f *flows) add(at time.Duration, changes []change) {
 				f.all[was].To = at
 			}
 			f.open[from] = len(f.all)
-			f.all = append(f.all, history.Flow{Port: int(from.port), Target: f.services[c.service], Backend: f.name(c.backend.Addr()), From: at})
+			f.all = append(f.all, history.Flow{Port: int(from.port), Target: f.services[c.service], Backend: f.name(c.backend.Addr()), From: at, TCP: c.protocol == protocolTCP})
 		case known:
 			f.all[was].To, f.all[was].Removed, f.all[was].Replied = at, c.removed, c.replied
 			delete(f.open, from)
@@ -90,7 +90,7 @@ func (f *flows) living(entries []change) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, c := range entries {
-		if i, ok := f.open[origin{c.client.Port(), c.service}]; ok && f.ours(c) {
+		if i, ok := f.open[origin{c.protocol, c.client.Port(), c.service}]; ok && f.ours(c) {
 			f.all[i].Replied = c.replied
 		}
 	}

@@ -56,7 +56,11 @@ func TestFlows(t *testing.T) {
 		},
 		"an end of what began before the record": {[][]change{{over(1, false, false)}}, nil},
 		"another protocol":                       {[][]change{{other(func(c *change) { c.protocol = 132 })}}, nil},
-		"a connection":                           {[][]change{{other(func(c *change) { c.protocol = protocolTCP })}}, []history.Flow{{Port: 1, Backend: "10.244.2.5", From: ms(0)}}},
+		"a connection":                           {[][]change{{other(func(c *change) { c.protocol = protocolTCP })}}, []history.Flow{{Port: 1, Backend: "10.244.2.5", From: ms(0), TCP: true}}},
+		"a port of UDP and of TCP": {
+			[][]change{{began(1, "10.244.2.5"), other(func(c *change) { c.protocol, c.backend = protocolTCP, netip.MustParseAddrPort("10.244.3.7:53") })}, {over(1, true, false)}},
+			[]history.Flow{{Port: 1, Backend: "10.244.2.5", From: ms(0), To: ms(10), Removed: true}, {Port: 1, Backend: "10.244.3.7", From: ms(0), TCP: true}},
+		},
 		"another client": {[][]change{{other(func(c *change) {
 			c.client = netip.MustParseAddrPort("10.244.1.10:1")
 		})}}, nil},
@@ -119,7 +123,7 @@ func TestFlowsToTwoServices(t *testing.T) {
 	f.add(ms(10), []change{ended})
 	want := []history.Flow{
 		{Port: 1, Backend: "10.244.2.5", From: ms(0)},
-		{Port: 1, Target: "application", Backend: "10.244.3.7", From: ms(0), To: ms(10), Replied: true},
+		{Port: 1, Target: "application", Backend: "10.244.3.7", From: ms(0), To: ms(10), Replied: true, TCP: true},
 	}
 	if got, _ := f.snapshot(); !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)

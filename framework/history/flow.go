@@ -31,6 +31,8 @@ type Flow struct {
 	Backend string        `json:"b"`           // IP of the pod that the rules chose for the first query
 	From    time.Duration `json:"at"`
 	To      time.Duration `json:"end,omitempty"` // 0 if it was still there when the recording ended
+	// TCP reports whether it is one of TCP; histories of earlier versions do not have it.
+	TCP bool `json:"tcp,omitempty"`
 	// Removed reports whether a process removed the entry, as kube-proxy does with
 	// those of endpoints that are gone; else it expired.
 	Removed bool `json:"x,omitempty"`

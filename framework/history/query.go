@@ -50,6 +50,9 @@ const (
 // OfApplications reports whether the mode is not one of DNS.
 func (m Mode) OfApplications() bool { return m == Dial || m == HTTP || m == HTTPKept }
 
+// OverTCP reports whether queries or requests in the mode go over TCP.
+func (m Mode) OverTCP() bool { return m != Fresh && m != Fixed }
+
 // PortEach reports whether in this mode every query leaves from a port of its own,
 // so that kube-proxy's rules choose its backend; else its flow's entry does.
 func (m Mode) PortEach() bool { return m == Fresh || m == Connect || m == Dial || m == HTTP }

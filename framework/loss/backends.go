@@ -243,7 +243,7 @@ func (b *backend) leaving(by time.Duration) bool {
 // was under way: no longer than an answer takes, or a query waited at that pod. A
 // lost query is on record as under way for its whole timeout.
 func (bs backends) removedUnder(q history.Query) (history.Flow, bool) {
-	flows := bs.from[source{q.Node, q.Port}]
+	flows := bs.from[bs.source(q)]
 	i := slices.IndexFunc(flows, func(f history.Flow) bool {
 		return f.Removed && f.From <= q.Sent+bs.late && q.Sent <= f.To && f.To <= q.Done &&
 			(f.To-q.Sent <= underWay+bs.delay+bs.late || bs.byIP[f.Backend].behind(q.Sent) > 0)

@@ -22,6 +22,7 @@ const (
 type flows struct {
 	all     []history.Flow            // to the target
 	from    map[source][]history.Flow // in order of time
+	both    bool                      // UDP and TCP are distinguished; otherwise the target is queried over one of them
 	late    time.Duration             // how late a flow's times may be
 	tracked map[string]bool           // nodes whose flows are on record
 }
@@ -30,6 +31,12 @@ type flows struct {
 type source struct {
 	node string
 	port int
+	tcp  bool // only if flows.both
+}
+
+// source is where a query came from.
+func (fs flows) source(q history.Query) source {
+	return source{q.Node, q.Port, fs.both && q.Mode.OverTCP()}
 }
 
 // Tracked reports whether connection tracking was recorded on any node.
@@ -39,12 +46,12 @@ func Tracked(st *story.Story) bool {
 }
 
 func newFlows(st *story.Story, t Target) flows {
-	fs := flows{from: map[source][]history.Flow{}, tracked: map[string]bool{}}
+	fs := flows{from: map[source][]history.Flow{}, tracked: map[string]bool{}, both: t.both}
 	for _, f := range st.History.Flows {
 		if f.Target != t.flows {
 			continue
 		}
-		from := source{f.Node, f.Port}
+		from := source{f.Node, f.Port, fs.both && f.TCP}
 		fs.all, fs.from[from] = append(fs.all, f), append(fs.from[from], f)
 	}
 	for _, of := range fs.from {
@@ -64,7 +71,7 @@ func newFlows(st *story.Story, t Target) flows {
 // because of it, of which a busy recorder heard late. A query that was rejected
 // has none.
 func (fs flows) of(q history.Query) (history.Flow, bool) {
-	flows := fs.from[source{q.Node, q.Port}]
+	flows := fs.from[fs.source(q)]
 	i, _ := slices.BinarySearchFunc(flows, q.Sent+fs.late, func(f history.Flow, at time.Duration) int { return cmp.Compare(f.From, at) })
 	if i > 0 && (flows[i-1].To == 0 || flows[i-1].To >= q.Sent) && !fs.expired(flows[i-1:], q) {
 		return flows[i-1], true

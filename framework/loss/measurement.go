@@ -17,10 +17,12 @@ const BaselineTime = time.Second
 // Measurement is what the prober measured at a service from the second before the first notice
 // until the cluster was being put back.
 type Measurement struct {
-	Fresh   Stream // a port for each query
-	Fixed   Stream // a few ports
-	Control Stream // a pod that stays, queried directly
-	Echo    Stream // the responder in the prober's own process
+	Fresh Stream // a port for each query
+	Fixed Stream // a few ports
+	// Connect and Kept are the same over TCP, if the service is queried over UDP, which is then Fresh and Fixed, and TCP.
+	Connect, Kept Stream
+	Control       Stream // a pod that stays, queried directly
+	Echo          Stream // the responder in the prober's own process
 }
 
 // Measure returns nil if the scenario has no probe.
@@ -30,22 +32,38 @@ func Measure(st *story.Story, t Target) *Measurement {
 	}
 	from, _ := st.Started()
 	from -= BaselineTime
-	// By UDP or TCP: a scenario queries the service by one of them.
-	few := slices.DeleteFunc(history.Modes(), history.Mode.PortEach)
-	each := slices.DeleteFunc(history.Modes(), func(m history.Mode) bool { return !m.PortEach() })
-	return &Measurement{
-		Fresh:   newStream(history.QueriesWithin(st.History.Queries, from, st.End, t.Service, each...)),
-		Fixed:   newStream(history.QueriesWithin(st.History.Queries, from, st.End, t.Service, few...)),
+	of := func(portEach, tcp bool) Stream {
+		return newStream(history.QueriesWithin(st.History.Queries, from, st.End, t.Service, slices.DeleteFunc(history.Modes(), func(m history.Mode) bool {
+			return m.PortEach() != portEach || t.both && m.OverTCP() != tcp
+		})...))
+	}
+	m := &Measurement{
+		Fresh: of(true, false), Fixed: of(false, false),
 		Control: newStream(history.QueriesWithin(st.History.Queries, from, st.End, t.Control, history.Modes()...)),
 		Echo:    newStream(history.QueriesWithin(st.History.Queries, from, st.End, history.Echo, history.Fixed)),
 	}
+	if t.both {
+		m.Connect, m.Kept = of(true, true), of(false, true)
+	}
+	return m
+}
+
+// OverTCP is what was measured over TCP next to UDP; nil if the service was queried over one of them.
+func (m Measurement) OverTCP() *Measurement {
+	if m.Connect.Asked+m.Kept.Asked == 0 {
+		return nil
+	}
+	return &Measurement{Fresh: m.Connect, Fixed: m.Kept, Control: m.Control}
 }
 
 // Streams are the service's streams that a check's mode selects.
 func (m Measurement) Streams(mode string) Streams {
 	all := Streams{history.Fresh: m.Fresh, history.Fixed: m.Fixed}
+	if m.OverTCP() != nil {
+		all[history.Connect], all[history.Kept] = m.Connect, m.Kept
+	}
 	for of := range all {
-		if mode != "all" && mode != string(of) {
+		if mode != "all" && (mode != string(history.Fresh) || !of.PortEach()) && (mode != string(history.Fixed) || of.PortEach()) {
 			delete(all, of)
 		}
 	}
@@ -95,11 +113,14 @@ func (s Stream) without(drop func(history.Query) bool) Stream {
 	return newStream(slices.DeleteFunc(slices.Clone(s.Queries), drop))
 }
 
-// Streams are streams of the service by mode: fresh stands for all modes with a port for each query.
+// Streams are streams of the service by mode: fresh stands for all modes with a port for each query, unless there
+// are streams over UDP and TCP.
 type Streams map[history.Mode]Stream
 
 // Modes are those of a service's streams, in the order in which they are reported.
-func Modes() []history.Mode { return []history.Mode{history.Fresh, history.Fixed} }
+func Modes() []history.Mode {
+	return []history.Mode{history.Fresh, history.Fixed, history.Connect, history.Kept}
+}
 
 // Lost is how many queries were lost.
 func (all Streams) Lost() (lost int) {

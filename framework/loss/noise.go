@@ -107,7 +107,9 @@ func (a *Attribution) Undisturbed(w history.Window) time.Duration {
 func (a *Attribution) Without(causes ...Cause) *Measurement {
 	drop := func(q history.Query) bool { return slices.Contains(causes, a.Cause(q)) }
 	counted := a.measured
-	counted.Fresh, counted.Fixed = counted.Fresh.without(drop), counted.Fixed.without(drop)
+	for _, s := range []*Stream{&counted.Fresh, &counted.Fixed, &counted.Connect, &counted.Kept} {
+		*s = s.without(drop)
+	}
 	return &counted
 }
 

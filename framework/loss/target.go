@@ -26,13 +26,14 @@ type Target struct {
 	flows   string        // the target of its flows
 	delay   time.Duration // how long it was set to take for an answer
 	probers int           // at least 1
+	both    bool          // it is queried over UDP and TCP, each at these rates
 }
 
 // DNS is kube-dns. Without a probe, nothing is sent there.
 func DNS(s scenarios.Scenario) Target {
 	t := Target{Service: history.Service, Control: history.Control, Queries: "queries", Stays: "a CoreDNS pod that stays", delay: s.CoreDNS.Delay.D()}
 	if p := s.Probe; p != nil {
-		t.Fresh, t.Fixed, t.Direct = p.Fresh, p.Fixed, p.Control
+		t.Fresh, t.Fixed, t.Direct, t.both = p.Fresh, p.Fixed, p.Control, p.Transport == scenarios.Both
 	}
 	return t.of(s)
 }
@@ -61,18 +62,15 @@ func (t Target) of(s scenarios.Scenario) Target {
 
 // Rate is that of the queries to the service in a mode, in queries per second.
 func (t Target) Rate(mode history.Mode) int {
-	if mode == history.Fixed {
-		return t.Fixed
+	if mode.PortEach() {
+		return t.Fresh
 	}
-	return t.Fresh
+	return t.Fixed
 }
 
 // Modes are those in which the service is queried, in the order in which they are reported.
 func (t Target) Modes() []history.Mode {
-	if t.Fixed == 0 {
-		return []history.Mode{history.Fresh}
-	}
-	return Modes()
+	return slices.DeleteFunc(Modes(), func(m history.Mode) bool { return t.Rate(m) == 0 || m.OverTCP() && !t.both })
 }
 
 // machine is the machine whose stalls matter to a query from a prober: its own or, in spotdrill's

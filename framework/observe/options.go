@@ -1,10 +1,12 @@
 package observe
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -58,8 +60,10 @@ type Options struct {
 	// Probers is how many there are, spread over zones and nodes; 0 for one on each node, also
 	// on those that leave and on those that join.
 	Probers int
-	// Rate is in queries/s of each prober to the DNS service.
+	// Rate is in queries/s of each prober to the DNS service, over each transport.
 	Rate int
+	// Transport is what carries these queries; empty for UDP.
+	Transport scenarios.Transport
 	// Names are queried in turn; empty for the name of the API server's Service.
 	Names []string
 	// DNS is the Service of CoreDNS.
@@ -109,6 +113,9 @@ func (o Options) Check() error {
 	if o.Rate < MinRate || o.Rate > scenarios.MaxObservedRate {
 		bad("--rate is %d: want %d to %d queries/s", o.Rate, MinRate, scenarios.MaxObservedRate)
 	}
+	if !slices.Contains(append(scenarios.Transports(), ""), o.Transport) {
+		bad("--transport is %q: want %s, %s, or both", o.Transport, scenarios.UDP, scenarios.TCP)
+	}
 	if o.Probers < 0 || o.Probers > scenarios.MaxObservers {
 		bad("--probers is %d: want 1 to %d, or 0 for one on each node", o.Probers, scenarios.MaxObservers)
 	}
@@ -146,6 +153,7 @@ func (o Options) Check() error {
 func (o Options) probe(probers int) scenarios.Probe {
 	p := *o.Scenario.Probe
 	p.Probers = probers
+	p.Transport = cmp.Or(o.Transport, p.Transport)
 	each := o.eachRate()
 	p.Fresh, p.Fixed, p.FixedPorts = each.fresh*probers, each.fixed*probers, each.ports*probers
 	p.Control = directRate * probers
@@ -178,7 +186,7 @@ func (o Options) most(rate int) time.Duration { return time.Duration(o.MaxQuerie
 
 // recorded is how many queries of one prober come on record each second.
 func (o Options) recorded(direct int) int {
-	rate := o.Rate + echoRate + directRate*min(direct, maxDirect)
+	rate := o.serviceRate() + echoRate + directRate*min(direct, maxDirect)
 	if o.Application != "" {
 		rate += 2 * applicationRate
 	}
@@ -194,7 +202,10 @@ func (o Options) application() (netip.AddrPort, string, error) {
 	return server, "/" + path, err
 }
 
-// rates are those of one prober.
+// serviceRate is how many queries one prober sends to the DNS service each second.
+func (o Options) serviceRate() int { return o.Rate * len(o.Transport.Each()) }
+
+// rates are those of one prober, over each transport.
 type rates struct{ fresh, fixed, ports int }
 
 // eachRate divides the rate: seven of ten queries have a port of their own, like those of a stub

@@ -178,10 +178,12 @@ func (p *probers) plan(r prober.Resolver) (prober.Plan, history.Event, error) {
 	service := netip.AddrPortFrom(server, 53)
 	plan := prober.Plan{
 		For: prober.MaxFor, Timeout: prober.DefaultTimeout, Echo: echoRate,
-		Streams: []prober.QueryStream{
-			{Target: history.Service, Server: service, Mode: history.Fresh, Rate: each.fresh, Questions: questions},
-			{Target: history.Service, Server: service, Mode: history.Fixed, Rate: each.fixed, Ports: each.ports, Questions: questions},
-		},
+	}
+	for _, transport := range p.Transport.Each() {
+		fresh, fixed := transport.Modes()
+		plan.Streams = append(plan.Streams,
+			prober.QueryStream{Target: history.Service, Server: service, Mode: fresh, Rate: each.fresh, Questions: questions},
+			prober.QueryStream{Target: history.Service, Server: service, Mode: fixed, Rate: each.fixed, Ports: each.ports, Questions: questions})
 	}
 	for _, ip := range p.direct {
 		addr, err := netip.ParseAddr(ip)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -63,6 +64,24 @@ func TestAPodsOwnResolverIsQueried(t *testing.T) {
 			}
 		})
 	}
+	for transport, want := range map[scenarios.Transport][]history.Mode{
+		scenarios.TCP:  {history.Connect, history.Kept},
+		scenarios.Both: {history.Fresh, history.Fixed, history.Connect, history.Kept},
+	} {
+		p := newProbers(&placed{}, options(t), nil, nil)
+		p.Transport = transport
+		plan, _, err := p.plan(prober.Resolver{Servers: []string{"10.96.0.10"}})
+		var modes []history.Mode
+		for _, s := range plan.Streams {
+			modes = append(modes, s.Mode)
+		}
+		if rate := p.recorded(0) - echoRate; err != nil || !slices.Equal(modes, want) || rate != DefaultRate*len(want)/2 {
+			t.Errorf("over %s: %v at %d queries/s, error %v; want %v", transport, modes, rate, err, want)
+		}
+		if probe := p.probe(3); probe.Transport != transport {
+			t.Errorf("the scenario has transport %s, want %s", probe.Transport, transport)
+		}
+	}
 	p := newProbers(&placed{}, options(t), nil, nil)
 	p.Application = "10.96.12.7:80/healthz?full"
 	plan, _, err := p.plan(prober.Resolver{Servers: []string{"10.96.0.10"}})
@@ -82,22 +101,23 @@ func TestOptionsThatCannotBeObserved(t *testing.T) {
 		edit func(*Options)
 		want string
 	}{
-		"a malformed image":  {func(o *Options) { o.Image = "Not:A:Reference" }, "--image is"},
-		"no namespace":       {func(o *Options) { o.Namespace = "Bad_NS" }, "--namespace is \"Bad_NS\""},
-		"too few queries":    {func(o *Options) { o.Rate = MinRate - 1 }, "--rate"},
-		"too many queries":   {func(o *Options) { o.Rate = scenarios.MaxObservedRate + 1 }, "--rate"},
-		"too many probers":   {func(o *Options) { o.Probers = 101 }, "--probers"},
-		"a broken selector":  {func(o *Options) { o.Nodes = "a in b" }, "--nodes"},
-		"too long":           {func(o *Options) { o.For = 4 * time.Hour }, "up to 3h30m0s"},
-		"no settle limit":    {func(o *Options) { o.SettleLimit = 0 }, "--settle-limit"},
-		"a limit too long":   {func(o *Options) { o.SettleLimit = time.Hour }, "to 20m0s"},
-		"settles too soon":   {func(o *Options) { o.Settle = time.Millisecond }, "--settle is 1ms"},
-		"no queries":         {func(o *Options) { o.MaxQueries = 0 }, "--max-queries"},
-		"no port of an app":  {func(o *Options) { o.Application = "10.96.12.7/healthz" }, "--application"},
-		"no share":           {func(o *Options) { o.MaxShare = 0 }, "--max-share"},
-		"more than all":      {func(o *Options) { o.Gates.SLO = 101 }, "--slo"},
-		"a negative losses":  {func(o *Options) { o.AbortLost = -1 }, "--abort-lost"},
-		"several, all named": {func(o *Options) { o.Image, o.Rate = "A:", 0 }, "--rate is 0"},
+		"a malformed image":        {func(o *Options) { o.Image = "Not:A:Reference" }, "--image is"},
+		"no namespace":             {func(o *Options) { o.Namespace = "Bad_NS" }, "--namespace is \"Bad_NS\""},
+		"a transport that is none": {func(o *Options) { o.Transport = "sctp" }, "--transport"},
+		"too few queries":          {func(o *Options) { o.Rate = MinRate - 1 }, "--rate"},
+		"too many queries":         {func(o *Options) { o.Rate = scenarios.MaxObservedRate + 1 }, "--rate"},
+		"too many probers":         {func(o *Options) { o.Probers = 101 }, "--probers"},
+		"a broken selector":        {func(o *Options) { o.Nodes = "a in b" }, "--nodes"},
+		"too long":                 {func(o *Options) { o.For = 4 * time.Hour }, "up to 3h30m0s"},
+		"no settle limit":          {func(o *Options) { o.SettleLimit = 0 }, "--settle-limit"},
+		"a limit too long":         {func(o *Options) { o.SettleLimit = time.Hour }, "to 20m0s"},
+		"settles too soon":         {func(o *Options) { o.Settle = time.Millisecond }, "--settle is 1ms"},
+		"no queries":               {func(o *Options) { o.MaxQueries = 0 }, "--max-queries"},
+		"no port of an app":        {func(o *Options) { o.Application = "10.96.12.7/healthz" }, "--application"},
+		"no share":                 {func(o *Options) { o.MaxShare = 0 }, "--max-share"},
+		"more than all":            {func(o *Options) { o.Gates.SLO = 101 }, "--slo"},
+		"a negative losses":        {func(o *Options) { o.AbortLost = -1 }, "--abort-lost"},
+		"several, all named":       {func(o *Options) { o.Image, o.Rate = "A:", 0 }, "--rate is 0"},
 	} {
 		o := options(t)
 		c.edit(&o)

@@ -79,7 +79,7 @@ func (c *Cluster) Prepare(ctx context.Context, o Options) (*Observation, error) 
 		o.Scenario.Settle = strict.Duration(o.Settle)
 	}
 	if obs.Scenario, err = o.Scenarios.With(o.Scenario, o.probe(obs.Probers), o.Gates); err != nil {
-		return obs, fmt.Errorf("%d probers with %d queries/s each: %w", obs.Probers, o.Rate, err)
+		return obs, fmt.Errorf("%d probers with %d queries/s each: %w", obs.Probers, o.serviceRate(), err)
 	}
 	if obs.direct, err = c.dnsPods(ctx, o.DNS); err != nil {
 		return obs, err
@@ -98,7 +98,7 @@ func (c *Cluster) Prepare(ctx context.Context, o Options) (*Observation, error) 
 	obs.Environment = c.Environment(ctx)
 	obs.Environment["context"] = o.Context
 	// Some 4 µs for each query, and as much again for the echo.
-	cpu := fmt.Sprintf("%dm", min(20+o.Rate/20, 1000))
+	cpu := fmt.Sprintf("%dm", min(20+o.serviceRate()/20, 1000))
 	if obs.placed, err = c.place(ctx, o, cpu, obs.Probers); err != nil {
 		return obs, err
 	}
@@ -115,7 +115,7 @@ func (c *Cluster) Prepare(ctx context.Context, o Options) (*Observation, error) 
 		}
 	}
 	direct := directRate * min(len(obs.direct), maxDirect)
-	obs.Load = obs.placed.load(ctx, pods[0].Name, obs.direct, float64(obs.Probers*(o.Rate+direct)))
+	obs.Load = obs.placed.load(ctx, pods[0].Name, obs.direct, float64(obs.Probers*(o.serviceRate()+direct)))
 	return obs, nil
 }
 

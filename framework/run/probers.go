@@ -225,15 +225,14 @@ func probePlan(p scenarios.Probe, i int, service, control netip.Addr, requests [
 		return n / p.Probers
 	}
 	plan := prober.Plan{For: probeLimit, Timeout: prober.DefaultTimeout}
-	each, few := history.Fresh, history.Fixed
-	if p.Transport == scenarios.TCP {
-		each, few = history.Connect, history.Kept
+	var streams []prober.QueryStream
+	for _, transport := range p.Transport.Each() {
+		each, few := transport.Modes()
+		streams = append(streams,
+			prober.QueryStream{Target: history.Service, Server: netip.AddrPortFrom(service, 53), Mode: each, Rate: share(p.Fresh)},
+			prober.QueryStream{Target: history.Service, Server: netip.AddrPortFrom(service, 53), Mode: few, Rate: share(p.Fixed), Ports: share(p.FixedPorts)})
 	}
-	for _, s := range []prober.QueryStream{
-		{Target: history.Service, Server: netip.AddrPortFrom(service, 53), Mode: each, Rate: share(p.Fresh)},
-		{Target: history.Service, Server: netip.AddrPortFrom(service, 53), Mode: few, Rate: share(p.Fixed), Ports: share(p.FixedPorts)},
-		{Target: history.Control, Server: netip.AddrPortFrom(control, 53), Mode: history.Fresh, Rate: share(p.Control)},
-	} {
+	for _, s := range append(streams, prober.QueryStream{Target: history.Control, Server: netip.AddrPortFrom(control, 53), Mode: history.Fresh, Rate: share(p.Control)}) {
 		s.Questions = questions(p, fmt.Sprintf("%s-%s-%d", s.Target, s.Mode, i))
 		plan.Streams = append(plan.Streams, s)
 	}

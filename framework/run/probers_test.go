@@ -42,8 +42,9 @@ func TestProbersShareTheLoad(t *testing.T) {
 func TestTheServiceIsQueriedByTheScenariosTransport(t *testing.T) {
 	address, probe := netip.MustParseAddr("10.96.0.10"), scenarios.DefaultProbe()
 	for transport, want := range map[scenarios.Transport][]history.Mode{
-		scenarios.UDP: {history.Fresh, history.Fixed, history.Fresh},
-		scenarios.TCP: {history.Connect, history.Kept, history.Fresh},
+		scenarios.UDP:  {history.Fresh, history.Fixed, history.Fresh},
+		scenarios.TCP:  {history.Connect, history.Kept, history.Fresh},
+		scenarios.Both: {history.Fresh, history.Fixed, history.Connect, history.Kept, history.Fresh},
 	} {
 		probe.Transport = transport
 		plan := probePlan(probe, 0, address, address, nil)

@@ -96,6 +96,33 @@ func TestDNSLost(t *testing.T) {
 	}
 }
 
+// Each transport is judged, whatever the other one shows.
+func TestDNSOverBothTransports(t *testing.T) {
+	both := func(edit func(*script)) func(*script) {
+		return func(s *script) {
+			s.scenario.Probe.Transport = scenarios.Both
+			s.ask(service, history.Connect, 40, 2, 29)
+			s.ask(service, history.Kept, 20, 2, 29)
+			edit(s)
+		}
+	}
+	none := func(*script) {}
+	for _, x := range []expectation{
+		{name: "none lost", edit: both(withLost("all", 0, none)), check: "dns lost (all)", want: Pass, got: "0 of 3"},
+		{name: "one lost over TCP", edit: both(withLost("fresh", 0, losing(history.Connect, 9, 9))), check: "dns lost (fresh)", want: Fail, got: "tcp: 0.025s from"},
+		{name: "lost over kept connections", edit: both(withLost("fixed", 0, losing(history.Kept, 9, 9.1))), check: "dns lost (fixed)", want: Fail, got: "tcp-kept: "},
+		{name: "fresh ports count no kept connections", edit: both(withLost("fresh", 0, losing(history.Kept, 9, 9.1))), check: "dns lost (fresh)", want: Pass},
+		{name: "a window of TCP while UDP is answered", edit: both(withWindow("all", 0, 1, losing(history.Connect, 9, 12))), check: "dns window (all)", want: Fail, got: "fresh: no window; fixed: no window; tcp: 3.025s from +9.000s"},
+		{name: "a window of UDP while TCP is answered", edit: both(withWindow("all", 0, 1, losing(fresh, 9, 12))), check: "dns window (all)", want: Fail, got: "fresh: 3.025s from"},
+		{name: "no query over TCP is on record", edit: both(withLost("all", 0, func(s *script) {
+			s.queries = slices.DeleteFunc(s.queries, func(q history.Query) bool { return q.Mode == history.Connect })
+		})), check: "dns lost (all)", want: Unknown, got: "no queries in mode tcp"},
+		{name: "TCP was lost before the notice", edit: both(withLost("all", 0, losing(history.Connect, 3.5, 3.5))), check: "dns lost (all)", want: Unknown, noise: true, got: "a tcp query of"},
+	} {
+		x.run(t, drainStory)
+	}
+}
+
 func TestDNSWindow(t *testing.T) {
 	none := func(*script) {}
 	for _, x := range []expectation{

@@ -45,8 +45,8 @@ func binWidth(shown time.Duration) time.Duration {
 // answers is a row that is to be filled, with the queries that belong to it.
 type answers struct {
 	AnswerRow
-	target   string
-	portEach *bool // nil for both
+	target string
+	of     func(history.Mode) bool // nil for all
 }
 
 // rows are those of the DNS service, by port mode, then the control's and the echo's, then those
@@ -56,10 +56,16 @@ func (d picture) rows() []answers {
 	if dns == nil {
 		return nil
 	}
-	each, few := true, false
+	each, few := history.Mode.PortEach, func(m history.Mode) bool { return !m.PortEach() }
 	rows := []answers{
-		{AnswerRow{Name: "fresh ports", Note: "service, a new flow each", Measured: dns.Fresh, Service: true}, history.Service, &each},
-		{AnswerRow{Name: "fixed ports", Note: "service, long-lived flows", Measured: dns.Fixed, Service: true}, history.Service, &few},
+		{AnswerRow{Name: "fresh ports", Note: "service, a new flow each", Measured: dns.Fresh, Service: true}, history.Service, each},
+		{AnswerRow{Name: "fixed ports", Note: "service, long-lived flows", Measured: dns.Fixed, Service: true}, history.Service, few},
+	}
+	if tcp := dns.OverTCP(); tcp != nil {
+		rows[0].of, rows[1].of = only(history.Fresh), only(history.Fixed)
+		rows = append(rows,
+			answers{AnswerRow{Name: "TCP", Note: "service, a new connection each", Measured: tcp.Fresh, Service: true}, history.Service, only(history.Connect)},
+			answers{AnswerRow{Name: "TCP, kept", Note: "service, over kept connections", Measured: tcp.Fixed, Service: true}, history.Service, only(history.Kept)})
 	}
 	ours := d.Scenario.Observe == nil // in another cluster, the echo is the control
 	if ours {
@@ -72,14 +78,18 @@ func (d picture) rows() []answers {
 	if app == nil {
 		return rows
 	}
-	rows = append(rows, answers{AnswerRow{Name: "application", Note: "a new connection each", Measured: app.Fresh, Service: true}, history.Application, &each})
+	rows = append(rows, answers{AnswerRow{Name: "application", Note: "a new connection each", Measured: app.Fresh, Service: true}, history.Application, each})
 	if app.Fixed.Asked > 0 {
-		rows = append(rows, answers{AnswerRow{Name: "application, kept", Note: "over kept connections", Measured: app.Fixed, Service: true}, history.Application, &few})
+		rows = append(rows, answers{AnswerRow{Name: "application, kept", Note: "over kept connections", Measured: app.Fixed, Service: true}, history.Application, few})
 	}
 	if !ours {
 		return rows
 	}
 	return append(rows, answers{AnswerRow{Name: "application's control", Note: "a pod that stays", Measured: app.Control}, history.ApplicationControl, nil})
+}
+
+func only(mode history.Mode) func(history.Mode) bool {
+	return func(m history.Mode) bool { return m == mode }
 }
 
 // streams are the rows, filled with queries.
@@ -95,7 +105,7 @@ func (d picture) streams() []AnswerRow {
 			continue
 		}
 		i := slices.IndexFunc(rows, func(r answers) bool {
-			return r.target == q.Target && (r.portEach == nil || *r.portEach == q.Mode.PortEach())
+			return r.target == q.Target && (r.of == nil || r.of(q.Mode))
 		})
 		if i < 0 {
 			continue
