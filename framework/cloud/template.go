@@ -119,7 +119,7 @@ func (r *templateReader) decided(what string, v any) error {
 
 // emulated are the values of pseudo parameters in LocalStack; the region is replaced later.
 func emulated() map[string]string {
-	return map[string]string{cfn.Account: Account, cfn.Partition: "aws", cfn.Region: "region", "stack name": stackName("rules"), "URL suffix": "amazonaws.com"}
+	return map[string]string{cfn.Account: Account, cfn.Partition: "aws", cfn.Region: "region", cfn.StackName: stackName("rules"), "URL suffix": "amazonaws.com"}
 }
 
 // find finds the queue that is tested.

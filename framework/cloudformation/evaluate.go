@@ -166,6 +166,9 @@ func (e *evaluation) pseudo(name string) string {
 	if text, given := e.given[name]; given {
 		return text
 	}
+	if name == "AWS::Partition" && e.partition != "" {
+		return e.partition
+	}
 	return Symbol(pseudo()[name])
 }
 

@@ -23,7 +23,11 @@ const (
 	Account   = "account"
 	Region    = "region"
 	Partition = "partition"
+	StackName = "stack name"
 )
+
+// generatedName is a name that CloudFormation makes up, with what it begins with.
+var generatedName = regexp.MustCompile("[^:/]*" + begin + generated + "[^" + begin + end + "]*" + end)
 
 var symbol = regexp.MustCompile(begin + "([^" + begin + end + "]*)" + end)
 
@@ -118,12 +122,9 @@ func Covers(pattern, other string) logic.Truth {
 func distinct(a, b string) bool {
 	var names []string
 	skeleton := func(text string) string {
-		return symbol.ReplaceAllStringFunc(text, func(s string) string {
-			if name := strings.Trim(s, begin+end); strings.HasPrefix(name, generated) {
-				names = append(names, name)
-				return begin
-			}
-			return s
+		return generatedName.ReplaceAllStringFunc(text, func(name string) string {
+			names = append(names, name)
+			return begin
 		})
 	}
 	skeletonA, ofA := skeleton(a), len(names)
@@ -172,7 +173,7 @@ const word = '\ue004'
 func wildcards(text string) []rune {
 	return []rune(symbol.ReplaceAllStringFunc(text, func(s string) string {
 		name := strings.Trim(s, begin+end)
-		if strings.HasPrefix(name, generated) || slices.Contains([]string{Account, Region, Partition}, name) {
+		if strings.HasPrefix(name, generated) || slices.Contains([]string{Account, Region, Partition, StackName}, name) {
 			return string(word)
 		}
 		return "*"

@@ -16,6 +16,8 @@ import (
 type Template struct {
 	root  map[string]any
 	given map[string]string // values of parameters and pseudo parameters
+	// partition is that of the ARNs in the template, if all are of one: it is deployed there.
+	partition string
 }
 
 // Resource is a resource of a template, with its intrinsic functions evaluated.
@@ -82,7 +84,25 @@ func New(root map[string]any) (*Template, error) {
 			return nil, fmt.Errorf("resource %s is not a mapping", name)
 		}
 	}
-	return &Template{root: root, given: map[string]string{}}, nil
+	return &Template{root: root, given: map[string]string{}, partition: partitionOf(root)}, nil
+}
+
+var literalARN = regexp.MustCompile(`\barn:(aws[\w-]*):`)
+
+// partitionOf is the partition that all ARNs in the texts of a template name; empty if they name none, or several.
+func partitionOf(root map[string]any) string {
+	var names []string
+	walk(root, func(text string) string {
+		for _, m := range literalARN.FindAllStringSubmatch(text, -1) {
+			names = append(names, m[1])
+		}
+		return text
+	})
+	slices.Sort(names)
+	if names = slices.Compact(names); len(names) == 1 {
+		return names[0]
+	}
+	return ""
 }
 
 // section is a part of the template by name; nil if it has none.
@@ -118,7 +138,7 @@ func (t *Template) Missing() []string {
 func pseudo() map[string]string {
 	return map[string]string{
 		"AWS::AccountId": Account, "AWS::Region": Region, "AWS::Partition": Partition,
-		"AWS::StackName": "stack name", "AWS::StackId": "stack id", "AWS::URLSuffix": "URL suffix", "AWS::NotificationARNs": "notification ARNs",
+		"AWS::StackName": StackName, "AWS::StackId": "stack id", "AWS::URLSuffix": "URL suffix", "AWS::NotificationARNs": "notification ARNs",
 	}
 }
 
@@ -194,7 +214,7 @@ func (e *evaluation) attribute(resource, attribute string, depth int) string {
 		if name, ok := Text(e.property(resource, property, depth)); ok && name != "" {
 			return name
 		}
-		return Symbol(generated + resource)
+		return e.pseudo("AWS::StackName") + "-" + resource + "-" + Symbol(generated+resource)
 	}
 	arn := func(service, resource string) string {
 		return fmt.Sprintf("arn:%s:%s:%s:%s:%s", e.pseudo("AWS::Partition"), service, e.pseudo("AWS::Region"), e.pseudo("AWS::AccountId"), resource)

@@ -38,7 +38,7 @@ func TestFunctions(t *testing.T) {
 		"!Ref AWS::Region":     "<region>",
 		"!GetAtt Queue.Arn":    "arn:<partition>:sqs:<region>:<account>:shop",
 		"!GetAtt [Queue, Arn]": "arn:<partition>:sqs:<region>:<account>:shop",
-		"!GetAtt Unnamed.Arn":  "arn:<partition>:sqs:<region>:<account>:<generated name of Unnamed>",
+		"!GetAtt Unnamed.Arn":  "arn:<partition>:sqs:<region>:<account>:<stack name>-Unnamed-<generated name of Unnamed>",
 		"!GetAtt Rule.Arn":     "arn:<partition>:events:<region>:<account>:rule/own/spot",
 		"!GetAtt Other.Arn":    "<Arn of Other>",
 		"{'Fn::Sub': 'x-${Name}-${Queue.QueueName}-${!Keep}-${AWS::Region}'}": "x-shop-shop-${Keep}-<region>",
