@@ -391,6 +391,12 @@ func TestPlatformsWithDNSOfTheirOwn(t *testing.T) {
 			}
 		})
 	}
+	elsewhere, none := cluster(t, file(t, "base.yaml"),
+		"apiVersion: v1\nkind: Service\nmetadata: {name: kube-dns, namespace: kube-system}\nspec: {clusterIP: 10.96.0.10}",
+		"apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\nmetadata: {name: dns, namespace: kube-system, labels: {kubernetes.io/service-name: kube-dns}}\naddressType: IPv4\nendpoints: [{addresses: [192.0.2.7]}]")
+	if _, err := Read(t.Context(), elsewhere, none, "kube-system", ""); err == nil || !strings.Contains(err.Error(), "has no selector: 192.0.2.7") {
+		t.Errorf("a DNS outside of the cluster: %v", err)
+	}
 	client, objects := cluster(t)
 	if _, err := Read(t.Context(), client, objects, "kube-system", ""); err == nil || !strings.Contains(err.Error(), "use --namespace and --deployment") {
 		t.Errorf("no DNS at all: %v", err)

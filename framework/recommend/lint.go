@@ -217,6 +217,9 @@ func (d DNS) lintBudgets(s coredns.Settings) []Finding {
 		}
 		return []Finding{breaks("one-budget", "several PodDisruptionBudgets select the pods: %s", strings.Join(names, ", "))}
 	}
+	if s.Replicas == 0 {
+		return nil // how many there are is not known
+	}
 	b := of[0]
 	const rule = "budget-lets-one-go"
 	switch allowed, err := allows(b.Spec, s.Replicas); {

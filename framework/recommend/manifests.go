@@ -1,6 +1,7 @@
 package recommend
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -21,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	yamlutil "k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/yaml"
 
 	"github.com/spotdrill/spotdrill/framework/files"
 )
@@ -87,15 +89,20 @@ func ReadManifests(stdin io.Reader, namespace string, paths ...string) (*Manifes
 
 // add adds the objects of a file: documents of YAML or JSON, and the items of lists.
 func (m *Manifests) add(text []byte, namespace string) error {
-	d := yamlutil.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096)
+	documents := yamlutil.NewYAMLReader(bufio.NewReader(bytes.NewReader(text)))
 	for n := 1; ; n++ {
-		var object map[string]any
-		switch err := d.Decode(&object); {
-		case errors.Is(err, io.EOF):
+		document, err := documents.Read()
+		if errors.Is(err, io.EOF) {
 			return nil
-		case err != nil:
+		}
+		var object map[string]any
+		if err == nil && json.Unmarshal(document, &object) != nil { // JSON is faster to read
+			err = yaml.Unmarshal(document, &object)
+		}
+		if err != nil {
 			return fmt.Errorf("document %d: %w", n, err)
-		case len(object) == 0:
+		}
+		if len(object) == 0 {
 			continue
 		}
 		u := unstructured.Unstructured{Object: object}
@@ -106,7 +113,7 @@ func (m *Manifests) add(text []byte, namespace string) error {
 			m.put(u, namespace)
 			continue
 		}
-		err := u.EachListItem(func(item runtime.Object) error {
+		err = u.EachListItem(func(item runtime.Object) error {
 			one, ok := item.(*unstructured.Unstructured)
 			if !ok || one.GetKind() == "" {
 				return fmt.Errorf("document %d: an item of the list has no kind", n)

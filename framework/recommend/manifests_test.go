@@ -1,0 +1,139 @@
+package recommend
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+)
+
+// What is in no file is unknown for the rules that need it; and no kind of it is taken for none.
+func TestWhatIsInNoFileIsUnknown(t *testing.T) {
+	base := strings.Split(file(t, "base.yaml"), "\n---\n")
+	without := func(kind string) string {
+		return strings.Join(slices.DeleteFunc(slices.Clone(base), func(o string) bool { return strings.Contains(o, "\nkind: "+kind+"\n") }), "\n---\n")
+	}
+	const pool = "\n---\n" + aPool
+	for name, c := range map[string]struct {
+		text string
+		want []string
+	}{
+		"all":                                   {file(t, "base.yaml"), nil},
+		"no budget":                             {without("PodDisruptionBudget"), []string{"budget?"}},
+		"no nodes":                              {without("Node"), []string{"not-all-on-spot?", "replicas-for-cluster-size?"}},
+		"no pods":                               {without("Pod"), []string{"not-all-on-spot?"}},
+		"no ConfigMaps":                         {without("ConfigMap"), []string{"corefile?"}},
+		"a DaemonSet":                           {strings.Replace(without("Pod"), "kind: Deployment", "kind: DaemonSet", 1), []string{"replicas?", "not-all-on-spot?"}},
+		"a pool of Karpenter, and no Karpenter": {file(t, "base.yaml") + pool, []string{"karpenter?"}},
+		"Karpenter, and no kinds that handlers run as":  {file(t, "base.yaml") + pool + "\n---\n" + installed("Deployment", "karpenter", "karpenter", aController, ""), []string{"one-interruption-handler?"}},
+		"Karpenter of an earlier version, and no queue": {file(t, "base.yaml") + pool + "\n---\n" + installed("Deployment", "karpenter", "karpenter", "{name: controller, image: 'karpenter/controller:0.32.1'}", ""), []string{"karpenter-interruption-queue?", "one-interruption-handler?"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := &Manifests{}
+			if err := m.add([]byte(c.text), "kube-system"); err != nil {
+				t.Fatal(err)
+			}
+			client, objects := m.clients(t)
+			d, err := Read(t.Context(), client, objects, "kube-system", "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if rules, found := rulesOf(t, d); !slices.Equal(rules, c.want) {
+				t.Errorf("%v, want %v: %+v", rules, c.want, found)
+			}
+		})
+	}
+}
+
+func TestReadManifests(t *testing.T) {
+	folder := t.TempDir()
+	write := func(name, text string) string {
+		at := filepath.Join(folder, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(at), 0o755), os.WriteFile(at, []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		return at
+	}
+	const one, two = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n", `{"apiVersion": "v1", "kind": "List", "items": [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "dns"}}, {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}}]}`
+	write("objects/deep/one.yaml", "# none\n---\n"+one+"---\n"+one)
+	write("objects/two.json", two)
+	write("objects/README.md", "no object")
+	for name, c := range map[string]struct {
+		paths []string
+		want  string // kinds, namespaces and names, or the error
+	}{
+		"a folder":           {[]string{filepath.Join(folder, "objects")}, "ConfigMap kube-system/a, ConfigMap dns/a, Pod kube-system/p"},
+		"a file and stdin":   {[]string{filepath.Join(folder, "objects", "two.json"), "-"}, "ConfigMap dns/a, Pod kube-system/p, ConfigMap kube-system/a"},
+		"no such file":       {[]string{filepath.Join(folder, "none")}, "no such file"},
+		"values of a chart":  {[]string{write("values.yaml", "replicas: 2\n")}, "values.yaml: document 1 is no object of Kubernetes"},
+		"no YAML":            {[]string{write("x.yaml", "a: [")}, "x.yaml: document 1: "},
+		"all that are wrong": {[]string{filepath.Join(folder, "values.yaml"), filepath.Join(folder, "x.yaml")}, "x.yaml: document 1: "},
+		"an item of no kind": {[]string{write("list.yaml", "apiVersion: v1\nkind: List\nitems: [{metadata: {name: a}}]\n")}, "list.yaml: "},
+	} {
+		m, err := ReadManifests(strings.NewReader(one), "kube-system", c.paths...)
+		if err != nil {
+			if !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%s: %v, want %q", name, err, c.want)
+			}
+			continue
+		}
+		var got []string
+		for _, o := range m.objects {
+			got = append(got, o.GetKind()+" "+o.GetNamespace()+"/"+o.GetName())
+		}
+		if strings.Join(got, ", ") != c.want {
+			t.Errorf("%s: %v, want %s", name, got, c.want)
+		}
+	}
+}
+
+// Whatever the files have, the advice is written or an error is returned.
+func FuzzManifests(f *testing.F) {
+	text, err := os.ReadFile("testdata/base.yaml")
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(string(text))
+	f.Add("apiVersion: v1\nkind: List\nitems: [{apiVersion: v1, kind: Pod, metadata: {name: 3}}]")
+	f.Fuzz(func(t *testing.T, text string) {
+		m := &Manifests{}
+		if m.add([]byte(text), "kube-system") != nil {
+			return
+		}
+		client, objects := m.clients(t)
+		d, err := Read(t.Context(), client, objects, "kube-system", "")
+		if err != nil {
+			return
+		}
+		a, text := adviceOf(t, d)
+		if a.Patch.Deployment != "" {
+			var patch map[string]any
+			if err := yaml.Unmarshal([]byte(a.Patch.Deployment), &patch); err != nil {
+				t.Errorf("%v in %s", err, text)
+			}
+		}
+	})
+}
+
+// Only reading is answered.
+func TestManifestsAreReadOnly(t *testing.T) {
+	m := &Manifests{}
+	for method, path := range map[string]string{http.MethodPost: "/api/v1/namespaces/a/pods", http.MethodDelete: "/api/v1/namespaces/a/pods/b", http.MethodGet: "/apis/apps"} {
+		r := httptest.NewRequestWithContext(t.Context(), method, path, http.NoBody)
+		answer, err := m.RoundTrip(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var status struct{ Kind, Message string }
+		if err := errors.Join(json.NewDecoder(answer.Body).Decode(&status), answer.Body.Close()); err != nil || answer.StatusCode < 400 || status.Kind != "Status" {
+			t.Errorf("%s %s: %d, %+v, %v", method, path, answer.StatusCode, status, err)
+		}
+	}
+}
