@@ -101,8 +101,9 @@ func (l Loader) LoadSweep(file string) (Sweep, error) {
 // allowed.
 func (l Loader) ParseSweep(file string, data []byte) (Sweep, error) {
 	s := Sweep{loader: l}
-	if err := strict.Decode(file, data, &s); err != nil {
-		return Sweep{}, err
+	unread := strict.Decode(file, data, &s)
+	if unread != nil && s.Name == "" { // not even that could be read
+		return Sweep{}, unread
 	}
 	p := s.validate(strings.TrimSuffix(path.Base(file), ".yaml"))
 	if err := s.loadBase(path.Dir(file)); err != nil {
@@ -112,7 +113,10 @@ func (l Loader) ParseSweep(file string, data []byte) (Sweep, error) {
 	} else if s.base.Probe.Transport == Both {
 		p.add("base", "%s probes over UDP and TCP: a matrix counts the queries of one transport", s.Base)
 	}
-	if err := p.in(file, data); err != nil {
+	if unread != nil {
+		p = p.besides(unread, data)
+	}
+	if err := errors.Join(unread, p.in(file, data)); err != nil {
 		return Sweep{}, err
 	}
 	s.fillFromBase()

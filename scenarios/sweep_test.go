@@ -142,6 +142,21 @@ func TestInvalidSweep(t *testing.T) {
 	}
 }
 
+func TestAllThatIsWrongWithASweepIsReported(t *testing.T) {
+	text := strings.NewReplacer("repeats:", "repeat:", "set: fast", "set: slow", "5s, 0s", "5, 1500ms", "kind: Sweep", "kind: Scenario").Replace(matrix)
+	_, err := verdict.Scenarios().ParseSweep("mine.yaml", []byte(text))
+	for _, want := range []string{
+		`mine.yaml:7: unknown field "repeat"`, `mine.yaml:10: "5" is not a duration`, `mine.yaml:2: kind: "Scenario" is not known`, `mine.yaml:5: set: "slow" is not known`,
+	} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q is missing in\n%v", want, err)
+		}
+	}
+	if err != nil && strings.Contains(err.Error(), "repeats:") {
+		t.Errorf("what only follows from the misspelt field is reported:\n%v", err)
+	}
+}
+
 func TestSweepsOfTheProductAreValid(t *testing.T) {
 	files, err := filepath.Glob("sweeps/*.yaml")
 	if err != nil || len(files) == 0 {

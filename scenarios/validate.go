@@ -93,12 +93,7 @@ func count(conditions ...bool) (n int) {
 // besides are the problems that do not follow from what could not be read: a field that is missing, or a name
 // that nothing defines, may only be misspelled.
 func (p problems) besides(unread error, text []byte) problems {
-	lines := strict.Lines(unread)
-	return slices.DeleteFunc(p, func(one problem) bool {
-		first, last, given := strict.Find(text, one.field)
-		within := func(line int) bool { return first <= line && line <= last }
-		return !given || one.undefined || slices.ContainsFunc(lines, within)
-	})
+	return slices.DeleteFunc(p, func(one problem) bool { return one.undefined || strict.Follows(unread, text, one.field) })
 }
 
 // in sorts the problems by their lines in the file and returns them as one error.

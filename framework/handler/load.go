@@ -78,14 +78,15 @@ func read(files fs.FS, name, shown string) (Description, error) {
 		return Description{}, fmt.Errorf("%s is a scenario, not a handler: spotdrill run %[1]s plays it", shown)
 	}
 	d := Description{File: shown, text: data}
-	if err := strict.Decode(shown, data, &d); err != nil {
-		return Description{}, err
+	unread := strict.Decode(shown, data, &d)
+	if unread != nil && d.Name == "" { // not even that could be read
+		return Description{}, unread
 	}
 	d.Ready.Timeout = cmp.Or(d.Ready.Timeout, strict.Duration(DefaultReadyTimeout))
 	if d.CommitPoint == "" && len(d.Manifests) > 0 && !d.ReadsMetadata() {
 		d.CommitPoint = DefaultCommitPoint
 	}
-	if err := d.validate(); err != nil {
+	if err := errors.Join(unread, d.validate(unread)); err != nil {
 		return Description{}, err
 	}
 	folder := manifestFolder{files: files, dir: path.Dir(name), shown: filepath.Dir(shown)}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spotdrill/spotdrill/framework/feature"
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/strict"
 	"github.com/spotdrill/spotdrill/kind"
 )
 
@@ -18,11 +19,15 @@ var label = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
 
 // problems collects all errors of a description.
 type problems struct {
-	d    Description
-	errs []error
+	d      Description
+	unread error // what could not be read
+	errs   []error
 }
 
 func (f *problems) wrong(field, format string, args ...any) {
+	if f.unread != nil && strict.Follows(f.unread, f.d.text, field) {
+		return
+	}
 	f.errs = append(f.errs, fmt.Errorf("%s: %s", f.d.At(field), fmt.Sprintf(format, args...)))
 }
 
@@ -40,9 +45,9 @@ func (f *problems) maybe(field, value string, allowed []string) {
 	}
 }
 
-// validate reports all errors at once.
-func (d Description) validate() error {
-	f := &problems{d: d}
+// validate reports all errors at once, but not those that only follow from what could not be read.
+func (d Description) validate(unread error) error {
+	f := &problems{d: d, unread: unread}
 	if d.APIVersion != APIVersion {
 		f.wrong("apiVersion", "%q is not known; allowed: %s", d.APIVersion, APIVersion)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/spotdrill/spotdrill/framework/coredns"
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/run"
+	"github.com/spotdrill/spotdrill/framework/story"
 	"github.com/spotdrill/spotdrill/framework/verdict"
 	"github.com/spotdrill/spotdrill/framework/wrap"
 	"github.com/spotdrill/spotdrill/scenarios"
@@ -159,7 +160,8 @@ const decidedPoll = time.Second
 
 // untilDecided continues the recording until every check can be decided: a check that
 // stays unknown because the recording ended could never fail. What a check requires to
-// happen ends its wait; what it forbids can happen until its time is over. Checks that need
+// happen ends its wait; what it forbids can happen until its time is over. A CoreDNS pod that terminates, perhaps in
+// lameduck, can lose queries until it has ended: with a probe, that is waited for, too. Checks that need
 // queries are judged when the recording is over, so that nothing is read from disk here: the
 // prober runs on the same machine.
 func untilDecided(ctx context.Context, scenario scenarios.Scenario, rec *history.Recorder, sleep func(context.Context, time.Duration) error) error {
@@ -167,7 +169,11 @@ func untilDecided(ctx context.Context, scenario scenarios.Scenario, rec *history
 		soFar, now := rec.SoFar(), rec.Clock().Now()
 		until, open := scenario.Undecided(scenario.Times(soFar.Events), now)
 		if until <= now {
-			if len(open) == 0 || verdict.Decided(scenario, soFar, open) {
+			ends := time.Duration(0)
+			if scenario.Probe != nil {
+				ends = story.Read(scenario, soFar).DNSEnds()
+			}
+			if now >= ends && (len(open) == 0 || verdict.Decided(scenario, soFar, open)) {
 				return nil
 			}
 			until = now + decidedPoll

@@ -72,6 +72,44 @@ func TestRecordingContinuesUntilEveryCheckIsDecided(t *testing.T) {
 	}
 }
 
+// Queries can be lost until a CoreDNS pod in lameduck has ended.
+func TestRecordingContinuesUntilCoreDNSHasEnded(t *testing.T) {
+	terminating := history.NewPodTerminating("kube-system/coredns-a", "a", history.Node("w-1"), history.With(history.Numbers{history.Grace: 3}))
+	exited := history.NewPodExited("kube-system/coredns-a", "a", history.Node("w-1"))
+	for name, c := range map[string]struct {
+		probe  *scenarios.Probe
+		events []history.Event
+		waits  bool // until the end of its grace period
+	}{
+		"it is in lameduck":               {&scenarios.Probe{}, []history.Event{terminating}, true},
+		"it has exited":                   {&scenarios.Probe{}, []history.Event{terminating, exited}, false},
+		"its node was reclaimed":          {&scenarios.Probe{}, []history.Event{terminating, history.NewReclaimed("w-1")}, false},
+		"it stays":                        {&scenarios.Probe{}, nil, false},
+		"nothing is queried in the drill": {nil, []history.Event{terminating}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			rec, err := history.Create(t.TempDir(), history.NewClock(), history.Meta{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			rec.Record(history.NewPodCreated("kube-system/coredns-a", "a", "", history.Node("w-1")))
+			rec.Record(history.NewEndpointReady("", "kube-system/coredns-a", "10.244.1.2"))
+			begun := rec.Clock().Now()
+			for _, e := range c.events {
+				rec.Record(e)
+			}
+			err = untilDecided(t.Context(), scenarios.Scenario{Probe: c.probe}, rec, func(_ context.Context, until time.Duration) error {
+				time.Sleep(until - rec.Clock().Now())
+				return nil
+			})
+			if took := rec.Clock().Now() - begun; err != nil || took >= 3*time.Second != c.waits {
+				t.Errorf("recorded for %s more, error %v", took, err)
+			}
+		})
+	}
+}
+
 // What ends the recording early ends the wait.
 func TestAnErrorEndsTheWaitForADecision(t *testing.T) {
 	rec, err := history.Create(t.TempDir(), history.NewClock(), history.Meta{})

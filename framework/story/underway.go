@@ -42,6 +42,24 @@ func StillUnderWay(st *Story) (open []UnderWay, last time.Duration) {
 	return open, w.last
 }
 
+// DNSEnds is when the last CoreDNS pod that terminates now will have ended, and its end been seen: at the end of its grace period; 0 if
+// none does. A pod whose node has been reclaimed answers nobody any more.
+func (st *Story) DNSEnds() (at time.Duration) {
+	served := map[string]bool{}
+	for _, e := range st.AllOf(history.EndpointReady) {
+		served[e.Pod] = served[e.Pod] || e.Service() == ""
+	}
+	for _, p := range st.Pods {
+		e, terminates := p.Terminating()
+		_, ended := p.Stopped()
+		_, reclaimed := st.First(func(r history.Event) bool { return r.Kind == history.Reclaimed && r.Node == p.Node() })
+		if served[p.Name()] && terminates && !ended && !reclaimed {
+			at = max(at, e.At+e.Numbers.Duration(history.Grace)+SeenLate)
+		}
+	}
+	return at
+}
+
 type underWay struct {
 	st          *Story
 	begun, last time.Duration

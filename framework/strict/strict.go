@@ -170,6 +170,13 @@ type Error struct {
 
 func (e *Error) Error() string { return fmt.Sprintf("%s:%d: %s", e.File, e.Line, e.What) }
 
+// Follows reports whether what is wrong with a field, given its path as in Find, may only follow from what could not
+// be read: the field is missing, perhaps because it is misspelled, or is within what could not be read.
+func Follows(unread error, data []byte, path string) bool {
+	first, last, given := Find(data, path)
+	return !given || slices.ContainsFunc(Lines(unread), func(line int) bool { return first <= line && line <= last })
+}
+
 // Lines are those of the Errors that an error consists of.
 func Lines(err error) (lines []int) {
 	var one *Error
