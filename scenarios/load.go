@@ -146,7 +146,7 @@ func (l Loader) LoadFile(file string) (Scenario, error) {
 	if err != nil {
 		return Scenario{}, fmt.Errorf("read scenario: %w", err)
 	}
-	if strict.KindOf(data) == "HandlerUnderTest" {
+	if strict.KindOf(data) == strict.HandlerUnderTest {
 		return Scenario{}, fmt.Errorf("%s is a handler, not a scenario: spotdrill run --handler %[1]s drills it", file)
 	}
 	return l.Parse(filepath.ToSlash(file), data)

@@ -3,12 +3,14 @@
 package scenarios
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
+
+	"go.yaml.in/yaml/v4"
 
 	"github.com/spotdrill/spotdrill/framework/coredns"
 	"github.com/spotdrill/spotdrill/framework/feature"
@@ -18,7 +20,7 @@ import (
 // APIVersion and Kind are the header of every scenario file.
 const (
 	APIVersion = "spotdrill.dev/v1alpha1"
-	Kind       = "Scenario"
+	Kind       = strict.Scenario
 )
 
 // Set is a selection of scenarios, and their deadlines.
@@ -109,21 +111,38 @@ func (s Scenario) Arranged() string {
 		return ""
 	}
 	fmt.Fprintf(&out, "  # CoreDNS: %s\n", s.CoreDNS)
-	within := false
-	for line := range strings.Lines(string(s.Text)) {
-		if first := line[0]; first != ' ' && first != '#' && first != '\n' {
-			field, _, _ := strings.Cut(line, ":")
-			within = slices.Contains([]string{"coredns", "workload", "deadline"}, field)
+	var doc yaml.Node
+	if err := yaml.Unmarshal(s.Text, &doc); err != nil || len(doc.Content) == 0 {
+		return ""
+	}
+	arranged := yaml.Node{Kind: yaml.MappingNode}
+	for pair := range slices.Chunk(doc.Content[0].Content, 2) {
+		if slices.Contains([]string{"coredns", "workload", "deadline"}, pair[0].Value) {
+			arranged.Content = append(arranged.Content, pair...)
 		}
-		if text := strings.TrimRight(comment.ReplaceAllString(line, ""), " \n"); within && text != "" {
-			out.WriteString("  " + text + "\n")
-		}
+	}
+	if len(arranged.Content) == 0 {
+		return out.String()
+	}
+	withoutComments(&arranged)
+	var text bytes.Buffer
+	enc := yaml.NewEncoder(&text)
+	enc.SetIndent(2)
+	if err := enc.Encode(&arranged); err != nil {
+		return ""
+	}
+	for line := range strings.Lines(text.String()) {
+		out.WriteString("  " + line)
 	}
 	return out.String()
 }
 
-// comment is one at the end of a line of YAML.
-var comment = regexp.MustCompile(`(^|\s)#.*`)
+func withoutComments(node *yaml.Node) {
+	node.HeadComment, node.LineComment, node.FootComment = "", "", ""
+	for _, part := range node.Content {
+		withoutComments(part)
+	}
+}
 
 // Digest identifies the scenario's text, comments included. It is empty if the scenario
 // was not read from a file.

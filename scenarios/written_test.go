@@ -136,3 +136,25 @@ checks:
 		})
 	}
 }
+
+// What is arranged has the file's values, and none of its comments.
+func TestWhatIsArrangedIsAsWritten(t *testing.T) {
+	s, err := written(corefileOf("whoami # of CoreDNS", "log") + "\n# the end")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := s.Arranged()
+	_, got, _ = strings.Cut(got, "\n")
+	const want = `  workload: {replicas: 4}
+  deadline: {fast: 25s, full: 120s}
+  coredns:
+    corefile: |
+      .:53 {
+        whoami # of CoreDNS
+        log
+      }
+`
+	if got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}

@@ -22,7 +22,7 @@ import (
 // APIVersion and Kind are the first fields of every description.
 const (
 	APIVersion = "spotdrill.dev/v1alpha1"
-	Kind       = "HandlerUnderTest"
+	Kind       = strict.HandlerUnderTest
 )
 
 // Description is a handler under test.

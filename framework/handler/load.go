@@ -74,7 +74,7 @@ func read(files fs.FS, name, shown string) (Description, error) {
 	if err != nil {
 		return Description{}, fmt.Errorf("read the handler's description: %w", err)
 	}
-	if strict.KindOf(data) == "Scenario" {
+	if strict.KindOf(data) == strict.Scenario {
 		return Description{}, fmt.Errorf("%s is a scenario, not a handler: spotdrill run %[1]s plays it", shown)
 	}
 	d := Description{File: shown, text: data}
