@@ -46,8 +46,15 @@ func terminal(out io.Writer) bool {
 	return ok && os.Getenv("TERM") != "dumb" && term.IsTerminal(int(f.Fd()))
 }
 
-// Write prints text of others so that it does not end up within a live line.
+// Write prints text of others: it is made harmless, and does not end up within a live line.
 func (c *Console) Write(text []byte) (int, error) {
+	if _, err := c.write([]byte(foreign.Lines(string(text)))); err != nil {
+		return 0, err
+	}
+	return len(text), nil
+}
+
+func (c *Console) write(text []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.live != nil {
@@ -63,7 +70,7 @@ func (c *Console) printf(format string, args ...any) {
 			args[i] = printable(text)
 		}
 	}
-	_, _ = fmt.Fprintf(c, format, args...)
+	_, _ = c.write(fmt.Appendf(nil, format, args...))
 }
 
 // painted is a text with our own escape sequences.

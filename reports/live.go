@@ -178,7 +178,7 @@ func Rewriting(out io.Writer) func(text string) {
 	if !terminal(out) {
 		return nil
 	}
-	return func(text string) { _, _ = io.WriteString(out, wipe(1)+fit(text, columnsOf(out))) }
+	return func(text string) { _, _ = io.WriteString(out, wipe(1)+fit(printable(text), columnsOf(out))) }
 }
 
 // columnsOf is how many columns the terminal has.

@@ -65,7 +65,7 @@ func writePage(cmd *cobra.Command, page string, write func() error) error {
 	if err := write(); err != nil {
 		return exitError{exitUsage, fmt.Errorf("--html: %w", err)}
 	}
-	fmt.Fprintln(cmd.ErrOrStderr(), page)
+	printf(cmd.ErrOrStderr(), "%s\n", page)
 	return nil
 }
 

@@ -41,7 +41,7 @@ func initHandler(cmd *cobra.Command, folder string) error {
 	}
 	written, err := examples.WriteHandler(folder, name)
 	for _, file := range written {
-		fmt.Fprintln(cmd.OutOrStdout(), file)
+		printf(cmd.OutOrStdout(), "%s\n", file)
 	}
 	if err != nil {
 		return notOver(err)
@@ -63,7 +63,7 @@ func initScenario(cmd *cobra.Command, file string) error {
 	if err := examples.WriteScenario(file, name); err != nil {
 		return notOver(err)
 	}
-	fmt.Fprintln(cmd.OutOrStdout(), file)
+	printf(cmd.OutOrStdout(), "%s\n", file)
 	shown := asPath(file)
 	next(cmd, "the comments show what to change", "spotdrill explain "+shown, "spotdrill run "+shown)
 	return nil
@@ -95,8 +95,8 @@ func notOver(err error) error {
 
 // next prints what to do with what was written.
 func next(cmd *cobra.Command, words string, commands ...string) {
-	fmt.Fprintf(cmd.ErrOrStderr(), "\n%s. Next:\n", words)
+	printf(cmd.ErrOrStderr(), "\n%s. Next:\n", words)
 	for _, c := range commands {
-		fmt.Fprintln(cmd.ErrOrStderr(), "  "+c)
+		printf(cmd.ErrOrStderr(), "  %s\n", c)
 	}
 }

@@ -88,14 +88,14 @@ func (o *liveOptions) run(cmd *cobra.Command, names []string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(cmd.OutOrStdout(), "cluster: %s\n", at)
+	printf(cmd.OutOrStdout(), "cluster: %s\n", at)
 	if err := consent.NotPutBack(cmd.Context(), c.Clientset, o.journal, at); err != nil {
 		return usage("%w", err)
 	}
 	var all []error
 	for _, s := range chosen {
 		if missing := o.missing(s.Observe.Permission); missing != "" && len(names) == 0 {
-			fmt.Fprintf(cmd.ErrOrStderr(), "%s: left out: it needs %s\n", s.Name, missing)
+			printf(cmd.ErrOrStderr(), "%s: left out: it needs %s\n", s.Name, missing)
 			continue
 		}
 		if err := o.drill(cmd, c, at, s, allowed); err != nil {
@@ -176,11 +176,11 @@ func (o *liveOptions) drill(cmd *cobra.Command, c *observe.Cluster, at consent.C
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(cmd.OutOrStdout(), "%s: %s\n\n", s.Name, s.Title)
-	if err := plan.WriteText(cmd.OutOrStdout()); err != nil {
+	printf(cmd.OutOrStdout(), "%s: %s\n\n", s.Name, s.Title)
+	if err := shown(cmd.OutOrStdout(), plan.WriteText); err != nil {
 		return err
 	}
-	fmt.Fprintln(cmd.OutOrStdout())
+	printf(cmd.OutOrStdout(), "\n")
 	if err := plan.Refused(); err != nil {
 		return exitError{exitUsage, err}
 	}
@@ -191,7 +191,7 @@ func (o *liveOptions) drill(cmd *cobra.Command, c *observe.Cluster, at consent.C
 		if len(allowed) > 0 || terminal(cmd.InOrStdin()) {
 			return usage("nothing was done: it needs --allow %s", permission)
 		}
-		fmt.Fprintf(cmd.ErrOrStderr(), "nothing was done: --allow %s plays it\n", permission)
+		printf(cmd.ErrOrStderr(), "nothing was done: --allow %s plays it\n", permission)
 		return nil
 	}
 	return o.play(ctx, c, at, s, plan)
@@ -208,7 +208,7 @@ func confirmed(ctx context.Context, in io.Reader, out io.Writer, permission scen
 	if !terminal(in) {
 		return false
 	}
-	fmt.Fprintf(out, "Do it? Type %q to go on: ", permission)
+	printf(out, "Do it? Type %q to go on: ", permission)
 	line, err := bufio.NewReader(interruptible(ctx, in)).ReadString('\n')
 	return err == nil && strings.TrimSpace(line) == string(permission)
 }

@@ -66,7 +66,7 @@ func execute() (code int) {
 	// Go exits with 2 on a panic, which means something else here.
 	defer func() {
 		if broken := recover(); broken != nil {
-			fmt.Fprintf(os.Stderr, "spotdrill: panic: %v\n%s", broken, debug.Stack())
+			printf(os.Stderr, "spotdrill: panic: %v\n%s", broken, debug.Stack())
 			code = exitHarness
 		}
 	}()
@@ -74,7 +74,7 @@ func execute() (code int) {
 	if err == nil {
 		return 0
 	}
-	fmt.Fprintln(os.Stderr, "spotdrill:", foreign.Lines(err.Error()))
+	printf(os.Stderr, "spotdrill: %v\n", err)
 	return codeOf(err)
 }
 
@@ -175,8 +175,11 @@ func interruptible(ctx context.Context, from io.Reader) io.Reader {
 }
 
 // stderrLine writes a line for the user; standard output is for data.
-func stderrLine(format string, args ...any) {
-	fmt.Fprintln(os.Stderr, foreign.Lines(fmt.Sprintf(format, args...)))
+func stderrLine(format string, args ...any) { printf(os.Stderr, format+"\n", args...) }
+
+// printf writes text for people. Whatever is of others in it (a cluster, a file, an argument) is harmless.
+func printf(to io.Writer, format string, args ...any) {
+	_, _ = io.WriteString(to, foreign.Lines(fmt.Sprintf(format, args...)))
 }
 
 // show prints data: as JSON, or as write writes it for people.
@@ -184,9 +187,14 @@ func show(cmd *cobra.Command, asJSON bool, data any, write func(io.Writer) error
 	if asJSON {
 		return writeJSON(cmd.OutOrStdout(), data)
 	}
+	return shown(cmd.OutOrStdout(), write)
+}
+
+// shown writes text for people as printf does.
+func shown(to io.Writer, write func(io.Writer) error) error {
 	var b bytes.Buffer // a table is written in pieces, and a line is judged as a whole
 	err := write(&b)
-	_, written := io.WriteString(cmd.OutOrStdout(), foreign.Lines(b.String()))
+	_, written := io.WriteString(to, foreign.Lines(b.String()))
 	return errors.Join(err, written)
 }
 

@@ -22,7 +22,7 @@ func spotdrill(t *testing.T, args ...string) (stdout, stderr string, code int) {
 	root.SetArgs(args)
 	err := root.ExecuteContext(t.Context())
 	if err != nil {
-		log.WriteString(err.Error())
+		printf(&log, "%v", err) // as execute does
 	}
 	return out.String(), log.String(), exitCode(err)
 }

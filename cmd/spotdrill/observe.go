@@ -15,7 +15,6 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/spotdrill/spotdrill/framework/foreign"
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/observe"
 	"github.com/spotdrill/spotdrill/framework/verdict"
@@ -179,13 +178,13 @@ func cleanUp(cmd *cobra.Command, o observeOptions) error {
 	}
 	removed, left, err := c.Cleanup(cmd.Context(), o.Namespace)
 	for _, what := range removed {
-		fmt.Fprintln(cmd.OutOrStdout(), "removed", what)
+		printf(cmd.OutOrStdout(), "removed %s\n", what)
 	}
 	for _, what := range left {
-		fmt.Fprintln(cmd.OutOrStdout(), "left alone:", what)
+		printf(cmd.OutOrStdout(), "left alone: %s\n", what)
 	}
 	if err == nil && len(removed)+len(left) == 0 {
-		fmt.Fprintf(cmd.OutOrStdout(), "nothing is left in namespace %s\n", o.Namespace)
+		printf(cmd.OutOrStdout(), "nothing is left in namespace %s\n", o.Namespace)
 	}
 	return err
 }
@@ -205,7 +204,7 @@ func observing(ctx context.Context, o observeOptions, action observe.Action, han
 		if o.Progress != nil {
 			o.Progress("")
 		}
-		fmt.Fprintln(o.Console, foreign.Lines(fmt.Sprintf(format, args...)))
+		printf(o.Console, format+"\n", args...)
 	}
 	started := time.Now()
 	image, err := chooseImage(ctx, c, o)

@@ -77,7 +77,7 @@ func newProbeServeCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(cmd.ErrOrStderr(), "serving probes on %s\n", listener.Addr())
+			printf(cmd.ErrOrStderr(), "serving probes on %s\n", listener.Addr())
 			return prober.Serve(cmd.Context(), listener, token)
 		},
 	}

@@ -299,7 +299,7 @@ func (o drillOptions) advise(cmd *cobra.Command, dns deployed, asJSON bool) erro
 	table, err := sweepAll(cmd.Context(), sweep.Options{
 		Sweep: matrix, Handler: under, System: o.system, Out: filepath.Join(o.out, matrix.Name), FirstSafe: true, Console: cmd.ErrOrStderr(),
 	})
-	if err = errors.Join(err, table.WriteText(cmd.ErrOrStderr())); err != nil {
+	if err = errors.Join(err, shown(cmd.ErrOrStderr(), table.WriteText)); err != nil {
 		return err
 	}
 	unsafe := swept(cmd.Context(), table)

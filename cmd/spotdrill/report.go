@@ -37,12 +37,12 @@ func newJudgeCommand() *cobra.Command {
 				console.Verdicts(e)
 			}
 			console.Windows(report.Results)
-			fmt.Fprintln(cmd.OutOrStdout(), report.Summary)
+			printf(cmd.OutOrStdout(), "%s\n", report.Summary)
 			// A read-only folder can be judged, too.
 			if page, err := report.WritePage(); err != nil {
-				fmt.Fprintln(cmd.ErrOrStderr(), "report.html was not written:", err)
+				printf(cmd.ErrOrStderr(), "report.html was not written: %v\n", err)
 			} else {
-				fmt.Fprintln(cmd.ErrOrStderr(), page)
+				printf(cmd.ErrOrStderr(), "%s\n", page)
 			}
 			return judged(report.Summary)
 		},
@@ -78,9 +78,9 @@ func newReportHTMLCommand() *cobra.Command {
 				return err
 			}
 			if missing := r.Missing(); missing != "" {
-				fmt.Fprintln(cmd.ErrOrStderr(), missing)
+				printf(cmd.ErrOrStderr(), "%s\n", missing)
 			}
-			fmt.Fprintln(cmd.ErrOrStderr(), page)
+			printf(cmd.ErrOrStderr(), "%s\n", page)
 			return nil
 		},
 	}
@@ -106,7 +106,7 @@ func newReportVerifyCommand() *cobra.Command {
 			if err != nil {
 				return exitError{exitFailed, fmt.Errorf("%s is rejected:\n%w", args[0], err)}
 			}
-			fmt.Fprintln(cmd.ErrOrStderr(), args[0]+": verified: "+covers)
+			printf(cmd.ErrOrStderr(), "%s: verified: %s\n", args[0], covers)
 			return nil
 		},
 	}

@@ -39,16 +39,16 @@ func newRestoreCommand() *cobra.Command {
 				pending, errs = append(pending, marked...), append(errs, err)
 			}
 			if len(pending) == 0 && errors.Join(errs...) == nil {
-				fmt.Fprintln(cmd.OutOrStdout(), "there is nothing to put back")
+				printf(cmd.OutOrStdout(), "there is nothing to put back\n")
 			}
 			for _, e := range pending {
 				if list {
-					fmt.Fprintln(cmd.OutOrStdout(), foreign.Line(e.String()))
+					printf(cmd.OutOrStdout(), "%s\n", foreign.Line(e.String()))
 					continue
 				}
 				done, err := access.restore(cmd.Context(), e)
 				for _, line := range done {
-					fmt.Fprintf(cmd.OutOrStdout(), "%s\n", foreign.Line(fmt.Sprintf("%s: %s", e, line)))
+					printf(cmd.OutOrStdout(), "%s\n", foreign.Line(fmt.Sprintf("%s: %s", e, line)))
 				}
 				errs = append(errs, wrap.Errorf(err, "%s", e))
 			}

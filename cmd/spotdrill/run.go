@@ -77,7 +77,7 @@ func newRunCommand() *cobra.Command {
 					return orInterrupted(cmd.Context(), exitError{exitUsage, fmt.Errorf("--resume: %w", err)})
 				}
 				if len(left) == 0 {
-					fmt.Fprintf(cmd.ErrOrStderr(), "nothing is left to play: the run in %s has judged or skipped each of its drills: %s\n", o.resume, was.Summary)
+					printf(cmd.ErrOrStderr(), "nothing is left to play: the run in %s has judged or skipped each of its drills: %s\n", o.resume, was.Summary)
 					return judged(was.Summary)
 				}
 				o.resumed, args = was, namesOf(left, o.resume)
@@ -95,7 +95,7 @@ func newRunCommand() *cobra.Command {
 			}
 			opts, err := o.options(args, cmd.ErrOrStderr())
 			if errors.Is(err, errAllPassed) {
-				fmt.Fprintln(cmd.ErrOrStderr(), err)
+				printf(cmd.ErrOrStderr(), "%v\n", err)
 				return nil
 			}
 			if err != nil {
@@ -109,7 +109,7 @@ func newRunCommand() *cobra.Command {
 				return exitError{exitUsage, err}
 			}
 			if o.dryRun {
-				return plan(cmd.OutOrStdout(), run, o.json)
+				return plan(cmd, run, o.json)
 			}
 			return play(cmd.Context(), run)
 		},
@@ -167,7 +167,7 @@ func (o runOptions) options(args []string, console io.Writer) (session.Options, 
 		return session.Options{}, err
 	}
 	if note := under.PolicyNote(); note != "" {
-		fmt.Fprintln(console, note)
+		printf(console, "%s\n", note)
 	}
 	return session.Options{
 		Handler: under, Other: other, HandlerImage: o.image, Set: scenarios.Set(o.set), Scenarios: chosen, Shard: shard, Repeat: o.repeat,
@@ -185,7 +185,7 @@ type planned struct {
 }
 
 // plan prints what a session would do.
-func plan(w io.Writer, s *session.Session, asJSON bool) error {
+func plan(cmd *cobra.Command, s *session.Session, asJSON bool) error {
 	var all []planned
 	total := time.Duration(0)
 	for _, scenario := range s.Scenarios {
@@ -196,9 +196,10 @@ func plan(w io.Writer, s *session.Session, asJSON bool) error {
 		}
 		all = append(all, p)
 	}
-	if asJSON {
-		return writeJSON(w, all)
-	}
+	return show(cmd, asJSON, all, func(w io.Writer) error { return planText(w, s, all, total) })
+}
+
+func planText(w io.Writer, s *session.Session, all []planned, total time.Duration) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "SCENARIO\tABOUT\tTITLE")
 	for _, p := range all {
@@ -224,7 +225,7 @@ func play(ctx context.Context, s *session.Session) error {
 	}
 	broken = errors.Join(broken, s.Finish(context.WithoutCancel(ctx)))
 	if s.Unrestored() != "" {
-		fmt.Fprint(s.Console, howToGoOn(s))
+		printf(s.Console, "%s", howToGoOn(s))
 	}
 	if ctx.Err() != nil && s.Report() != nil {
 		return interrupted(s.Report().Summary, broken)

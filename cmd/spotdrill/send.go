@@ -37,7 +37,7 @@ func newSendCommand() *cobra.Command {
 			}
 			ids, err := o.send(cmd.Context(), notice)
 			for _, id := range ids { // also those from before an error
-				fmt.Fprintln(cmd.OutOrStdout(), cmp.Or(id, "refused"))
+				printf(cmd.OutOrStdout(), "%s\n", cmp.Or(id, "refused"))
 			}
 			return err
 		},

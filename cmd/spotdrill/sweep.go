@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"path/filepath"
 	"strings"
 
@@ -45,7 +44,7 @@ func newSweepCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(cmd.ErrOrStderr(), "wrote %s, %s and %s to %s\n", sweep.PageFile, sweep.CSVFile, sweep.ResultsFile, opts.Out)
+			printf(cmd.ErrOrStderr(), "wrote %s, %s and %s to %s\n", sweep.PageFile, sweep.CSVFile, sweep.ResultsFile, opts.Out)
 			return swept(cmd.Context(), table)
 		},
 	}
@@ -67,7 +66,7 @@ func planSweep(cmd *cobra.Command, opts sweep.Options, asJSON bool) error {
 	if err := printSweep(cmd, table, asJSON); err != nil {
 		return err
 	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "the missing drills take about %.0f s plus the set-up\n", left.Seconds())
+	printf(cmd.ErrOrStderr(), "the missing drills take about %.0f s plus the set-up\n", left.Seconds())
 	return nil
 }
 

@@ -39,7 +39,7 @@ func newUpCommand() *cobra.Command {
 				return err
 			}
 			stderrLine("up after %.0f s", time.Since(start).Seconds())
-			if _, err := fmt.Fprintf(cmd.OutOrStdout(), "export KUBECONFIG='%s'\nexport SPOTDRILL_LOCALSTACK='%s'\n", kubeconfig, endpoint); err != nil {
+			if err := shown(cmd.OutOrStdout(), text(fmt.Sprintf("export KUBECONFIG='%s'\nexport SPOTDRILL_LOCALSTACK='%s'\n", kubeconfig, endpoint))); err != nil {
 				return fmt.Errorf("print the addresses: %w", err)
 			}
 			if opts.Spares > 0 {
@@ -127,7 +127,7 @@ func newCleanCommand() *cobra.Command {
 				return err
 			}
 			if dryRun {
-				fmt.Fprintf(cmd.OutOrStdout(), "cluster %s\n%s", opts.Cluster, kept)
+				printf(cmd.OutOrStdout(), "cluster %s\n%s", opts.Cluster, kept)
 				return nil
 			}
 			if err := system.Down(cmd.Context(), opts); err != nil {

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/spotdrill/spotdrill/framework/foreign"
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/recording"
 	"github.com/spotdrill/spotdrill/framework/strict"
@@ -292,7 +293,7 @@ func (o *Observation) watchLosses(ctx context.Context, rec *recorder, end contex
 		o.progress(text)
 		if o.Progress == nil && time.Since(printed) >= printEvery {
 			printed = time.Now()
-			fmt.Fprintln(o.Console, text)
+			fmt.Fprintln(o.Console, foreign.Line(text))
 		}
 		if o.AbortLost > 0 && lost-before > o.AbortLost {
 			end(errLost)
