@@ -1,17 +1,18 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/spotdrill/spotdrill/framework/addon"
+	"github.com/spotdrill/spotdrill/framework/files"
 	"github.com/spotdrill/spotdrill/framework/history"
 )
 
@@ -79,14 +80,13 @@ func (o addonOptions) diffManifest(cmd *cobra.Command) error {
 // preview reads what the upgrade would change.
 func (o addonOptions) preview(ctx context.Context, in io.Reader) ([]addon.Object, error) {
 	if o.manifest == "-" {
-		in = interruptible(ctx, in)
+		in = files.Limit(interruptible(ctx, in), mostInput)
 	} else {
-		f, err := os.Open(o.manifest)
+		text, err := readInput(o.manifest)
 		if err != nil {
 			return nil, usage("--manifest: %w", err)
 		}
-		defer f.Close()
-		in = f
+		in = bytes.NewReader(text)
 	}
 	objects, err := addon.Objects(in)
 	if err != nil {
@@ -157,26 +157,22 @@ type schemaDiff struct {
 func (o addonOptions) diffSchemas(cmd *cobra.Command) error {
 	var schemas [2]addon.Schema
 	for i, file := range o.schemas {
-		f, err := os.Open(file)
+		text, err := readInput(file)
 		if err != nil {
 			return usage("--schema: %w", err)
 		}
-		schemas[i], err = addon.ReadSchema(file, f)
-		_ = f.Close()
-		if err != nil {
+		if schemas[i], err = addon.ReadSchema(file, bytes.NewReader(text)); err != nil {
 			return usage("--schema: %w", err)
 		}
 	}
 	found := schemaDiff{Changes: addon.DiffSchemas(schemas[0], schemas[1])}
 	if o.values != "" {
-		f, err := os.Open(o.values)
+		text, err := readInput(o.values)
 		if err != nil {
 			return usage("--values: %w", err)
 		}
-		found.Refused, err = schemas[1].Accepts(f)
-		_ = f.Close()
-		if err != nil {
-			return usage("--values %s: %w", o.values, err)
+		if found.Refused, err = schemas[1].Accepts(cmd.Context(), bytes.NewReader(text)); err != nil {
+			return orInterrupted(cmd.Context(), usage("--values %s: %w", o.values, err))
 		}
 	}
 	if err := show(cmd, o.json, found, text(found.String())); err != nil {

@@ -17,7 +17,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/spotdrill/spotdrill/framework/files"
 	"github.com/spotdrill/spotdrill/framework/foreign"
+	"github.com/spotdrill/spotdrill/framework/wrap"
 	"github.com/spotdrill/spotdrill/reports"
 )
 
@@ -161,6 +163,19 @@ func orInterrupted(ctx context.Context, err error) error {
 		return err
 	}
 	return exitError{exitUnknown, errors.New("interrupted: what was not known by then is unknown")}
+}
+
+// mostInput is how much is read of a file that an argument names, in bytes.
+const mostInput = 8 << 20
+
+// readInput reads such a file, which may also be a pipe.
+func readInput(file string) ([]byte, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	text, err := io.ReadAll(files.Limit(f, mostInput))
+	return text, errors.Join(wrap.Errorf(err, "%s", file), f.Close())
 }
 
 // interruptible is a reader that also ends with the context, while it waits for a person or a pipe.

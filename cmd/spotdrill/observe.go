@@ -158,7 +158,7 @@ func runOrWait(command []string, duration time.Duration, out io.Writer) observe.
 			return nil
 		}}
 	}
-	return observe.Action{Words: strings.Join(command, " "), Do: func(ctx context.Context, _ *history.Recorder) error {
+	return observe.Action{Words: shownCommand(command), Do: func(ctx context.Context, _ *history.Recorder) error {
 		run := exec.CommandContext(ctx, command[0], command[1:]...)
 		run.Stdout, run.Stderr = out, out
 		run.Cancel = func() error { return run.Process.Signal(os.Interrupt) }

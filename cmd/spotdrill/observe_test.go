@@ -129,7 +129,7 @@ func TestWhatRunsMeanwhile(t *testing.T) {
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: error %v, want %q", name, err, c.want)
 		}
-		if doing.Words != strings.Join(c.command, " ") {
+		if doing.Words != shownCommand(c.command) {
 			t.Errorf("%s: it is called %q", name, doing.Words)
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -101,7 +100,7 @@ func newRecommendCommand() *cobra.Command {
 }
 
 func readAddOnValues(file string) (recommend.AddOnValues, error) {
-	text, err := os.ReadFile(file)
+	text, err := readInput(file)
 	if err != nil {
 		return recommend.AddOnValues{}, usage("--add-on-values: %w", err)
 	}

@@ -10,8 +10,13 @@ import (
 	"strings"
 )
 
-// fieldsMost limits the fields of a schema. Definitions that use each other could have many more.
-const fieldsMost = 10_000
+// fieldsMost limits the fields of a schema, readMost what is read of it: the letters of the words, and some
+// for each definition. Definitions that use each other twice could have many more.
+const (
+	fieldsMost = 10_000
+	readMost   = 16 << 20
+	ofEach     = 64
+)
 
 // required is the word for a value that must be given.
 const required = "required"
@@ -19,8 +24,11 @@ const required = "required"
 // fieldsOf returns what a schema accepts for each field, in words, by its path. Each keyword counts that
 // does more than describe, also one that is not known here.
 func fieldsOf(doc any) (map[string]string, error) {
-	w := walk{doc: doc, fields: map[string]string{}}
+	w := &walk{doc: doc, fields: map[string]string{}}
 	w.add("", doc, false, []string{"#"})
+	if w.amount > readMost {
+		return nil, errors.New("its definitions use each other too often to be read")
+	}
 	if len(w.fields) > fieldsMost {
 		return nil, fmt.Errorf("it has more than %d fields", fieldsMost)
 	}
@@ -35,11 +43,12 @@ func fieldsOf(doc any) (map[string]string, error) {
 type walk struct {
 	doc    any
 	fields map[string]string
+	amount int // of what was read
 }
 
 // add adds a field and what is below it. A definition that contains itself is not followed again.
-func (w walk) add(path string, schema any, must bool, within []string) {
-	if len(w.fields) > fieldsMost {
+func (w *walk) add(path string, schema any, must bool, within []string) {
+	if len(w.fields) > fieldsMost || w.amount > readMost {
 		return
 	}
 	var words []string
@@ -69,7 +78,10 @@ type below struct {
 var described = []string{"$comment", "$defs", "$id", "$schema", "definitions", "deprecated", "description", "examples", "id", "readOnly", "title", "writeOnly"}
 
 // read reads what a schema accepts itself, and what is below.
-func (w walk) read(schema any, within []string, words *[]string, out *[]below) {
+func (w *walk) read(schema any, within []string, words *[]string, out *[]below) {
+	if w.amount += ofEach; w.amount > readMost {
+		return
+	}
 	switch s := schema.(type) {
 	case bool:
 		if !s {
@@ -87,11 +99,15 @@ func (w walk) read(schema any, within []string, words *[]string, out *[]below) {
 			}
 			return
 		}
+		before := len(*words)
 		w.readObject(s, within, words, out)
+		for _, word := range (*words)[before:] {
+			w.amount += len(word)
+		}
 	}
 }
 
-func (w walk) readObject(s map[string]any, within []string, words *[]string, out *[]below) {
+func (w *walk) readObject(s map[string]any, within []string, words *[]string, out *[]below) {
 	must := texts(s["required"])
 	properties, _ := s["properties"].(map[string]any)
 	for _, name := range must {
@@ -178,7 +194,7 @@ func texts(v any) []string {
 }
 
 // at is the part of the document that a reference names, by a JSON pointer.
-func (w walk) at(ref string) (any, bool) {
+func (w *walk) at(ref string) (any, bool) {
 	pointer, ok := strings.CutPrefix(ref, "#")
 	if !ok || pointer != "" && pointer[0] != '/' {
 		return nil, false

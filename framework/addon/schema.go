@@ -2,12 +2,14 @@ package addon
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"golang.org/x/text/language"
@@ -17,6 +19,9 @@ import (
 
 // ErrSchema reports that a schema of configuration values cannot be used.
 var ErrSchema = errors.New("no JSON schema of configuration values")
+
+// validateMost is how long validating values may take.
+const validateMost = 5 * time.Second
 
 // Schema is that of the configuration values of an add-on's version, as
 // aws eks describe-addon-configuration prints it.
@@ -111,8 +116,9 @@ func Values(text []byte) ([]byte, error) {
 }
 
 // Accepts returns why the version does not accept configuration values, one line for each
-// problem; nil if it does. An error means that the text has no values; see Values.
-func (s Schema) Accepts(values io.Reader) ([]string, error) {
+// problem; nil if it does. An error means that the text has no values, see Values, or that validating
+// them takes longer than validateMost: definitions that contain themselves twice could take for ever.
+func (s Schema) Accepts(ctx context.Context, values io.Reader) ([]string, error) {
 	text, err := io.ReadAll(values)
 	if err == nil {
 		text, err = Values(text)
@@ -124,7 +130,15 @@ func (s Schema) Accepts(values io.Reader) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("configuration values: %w", err)
 	}
-	err = s.schema.Validate(doc)
+	ctx, cancel := context.WithTimeout(ctx, validateMost)
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- s.schema.Validate(doc) }()
+	select {
+	case err = <-done:
+	case <-ctx.Done():
+		return nil, fmt.Errorf("configuration values: validate them by the schema of %s: %w", s.version, ctx.Err())
+	}
 	var refused *jsonschema.ValidationError
 	switch {
 	case err == nil:

@@ -1,12 +1,14 @@
 package addon
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // cni is the schema of a version of vpc-cni: definitions, and a root that refers to them.
@@ -116,12 +118,12 @@ func TestValuesThatAVersionAccepts(t *testing.T) {
 		"a wrong type":    {next, `{"env": {"ENABLE_POD_ENI": true}}`, []string{".env.ENABLE_POD_ENI: got boolean, want string"}},
 		"no such value":   {next, `{"environment": {}}`, []string{"the values: additional properties 'environment' not allowed"}},
 	} {
-		got, err := c.of.Accepts(strings.NewReader(c.values))
+		got, err := c.of.Accepts(t.Context(), strings.NewReader(c.values))
 		if err != nil || !slices.Equal(got, c.want) {
 			t.Errorf("%s: %q, %v, want %q", name, got, err, c.want)
 		}
 	}
-	if _, err := next.Accepts(strings.NewReader("{")); err == nil {
+	if _, err := next.Accepts(t.Context(), strings.NewReader("{")); err == nil {
 		t.Error("values that are no JSON are accepted")
 	}
 }
@@ -154,6 +156,33 @@ func TestSchemasThatAreNone(t *testing.T) {
 		if _, err := ReadSchema("A", strings.NewReader(text)); !errors.Is(err, ErrSchema) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// doubled has definitions that each use the next one twice: 2^40 in all.
+func doubled() string {
+	var defs []string
+	for i := range 40 {
+		defs = append(defs, fmt.Sprintf(`"d%d": {"allOf": [{"$ref": "#/$defs/d%d"}, {"$ref": "#/$defs/d%d"}]}`, i, i+1, i+1))
+	}
+	return `{"properties": {"a": {"$ref": "#/$defs/d0"}}, "$defs": {` + strings.Join(defs, ", ") + `, "d40": {"type": "string"}}}`
+}
+
+// It takes a moment, and not the time until the end of the universe.
+func TestDefinitionsThatUseEachOtherWithoutEnd(t *testing.T) {
+	began := time.Now()
+	if _, err := ReadSchema("A", strings.NewReader(doubled())); !errors.Is(err, ErrSchema) || !strings.Contains(err.Error(), "use each other too often") {
+		t.Errorf("%v", err)
+	}
+	recursive, err := ReadSchema("A", strings.NewReader(`{"properties": {"a": {"allOf": [{"$ref": "#"}, {"$ref": "#"}]}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := recursive.Accepts(t.Context(), strings.NewReader(strings.Repeat(`{"a": `, 60)+"{}"+strings.Repeat("}", 60))); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%v", err)
+	}
+	if took := time.Since(began); took > 4*validateMost {
+		t.Errorf("it took %v", took)
 	}
 }
 

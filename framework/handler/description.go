@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -252,7 +253,7 @@ func (d Description) WithPolicies(files ...string) (Description, error) {
 	all := make([]iam.Policy, len(files))
 	var errs []error
 	for i, file := range files {
-		text, err := os.ReadFile(file)
+		text, err := readMost(os.DirFS(filepath.Dir(file)), filepath.Base(file))
 		if err != nil {
 			errs = append(errs, fmt.Errorf("read the IAM policy: %w", err))
 			continue

@@ -5,6 +5,7 @@ import (
 	"embed"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -14,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spotdrill/spotdrill/framework/files"
 	"github.com/spotdrill/spotdrill/framework/strict"
 )
 
@@ -69,8 +71,8 @@ func Load(nameOrPath string) (Description, error) {
 func embedded(name string) string { return path.Join("descriptions", name, "handler.yaml") }
 
 // read reads the description called name; shown is its path in errors.
-func read(files fs.FS, name, shown string) (Description, error) {
-	data, err := readFile(files, name, shown)
+func read(in fs.FS, name, shown string) (Description, error) {
+	data, err := readFile(in, name, shown)
 	if err != nil {
 		return Description{}, fmt.Errorf("read the handler's description: %w", err)
 	}
@@ -89,7 +91,7 @@ func read(files fs.FS, name, shown string) (Description, error) {
 	if err := errors.Join(unread, d.validate(unread)); err != nil {
 		return Description{}, err
 	}
-	folder := manifestFolder{files: files, dir: path.Dir(name), shown: filepath.Dir(shown)}
+	folder := manifestFolder{files: in, dir: path.Dir(name), shown: filepath.Dir(shown)}
 	allowed := namesOf(Settings{}.values())
 	var once, perWorker error
 	d.documents, once = folder.read(d, "manifests", d.Manifests, allowed)
@@ -105,10 +107,22 @@ func read(files fs.FS, name, shown string) (Description, error) {
 	return d, errors.Join(errs...)
 }
 
+// mostFile is how much is read of a description, a manifest or a policy, in bytes.
+const mostFile = 8 << 20
+
+func readMost(folder fs.FS, name string) ([]byte, error) {
+	f, err := folder.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	data, err := io.ReadAll(files.Limit(f, mostFile))
+	return data, errors.Join(err, f.Close())
+}
+
 // readFile reads a file of a folder. Its error names the file by the path that the
 // user gave, where fs.ReadFile knows only the path within the folder.
-func readFile(files fs.FS, name, shown string) ([]byte, error) {
-	data, err := fs.ReadFile(files, name)
+func readFile(folder fs.FS, name, shown string) ([]byte, error) {
+	data, err := readMost(folder, name)
 	var failed *fs.PathError
 	if errors.As(err, &failed) {
 		err = &fs.PathError{Op: failed.Op, Path: shown, Err: failed.Err}

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -154,6 +155,16 @@ func withAnswer(err error, body []byte) error {
 		return fmt.Errorf("%w: %s", err, text)
 	}
 	return err
+}
+
+// account is the number of an AWS account, as in the name of a context of EKS or in an image's reference.
+var account = regexp.MustCompile(`\b[0-9]{12}\b`)
+
+// withoutAccounts hides the numbers of accounts: reports are published.
+func withoutAccounts(environment map[string]string) {
+	for name, value := range environment {
+		environment[name] = account.ReplaceAllString(value, "…")
+	}
 }
 
 // Environment is what figures of the cluster depend on, as far as the client may read it.

@@ -2,6 +2,7 @@ package observe
 
 import (
 	"bytes"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -230,5 +231,23 @@ func TestThePodsOfTheApplicationAreFoundByItsAddress(t *testing.T) {
 		if err != nil || got.Name != c.want || (outside != "") != c.outside {
 			t.Errorf("%s: %q, %q, error %v", name, got, outside, err)
 		}
+	}
+}
+
+func TestNumbersOfAccountsAreNotReported(t *testing.T) {
+	environment := map[string]string{
+		"context":  "arn:aws:eks:eu-west-1:111122223333:cluster/prod",
+		"coredns":  "111122223333.dkr.ecr.eu-west-1.example.com/coredns:v1.14.6",
+		"kernel":   "6.12.0-20260101-generic",
+		"platform": "linux/amd64",
+	}
+	want := map[string]string{
+		"context":  "arn:aws:eks:eu-west-1:…:cluster/prod",
+		"coredns":  "….dkr.ecr.eu-west-1.example.com/coredns:v1.14.6",
+		"kernel":   "6.12.0-20260101-generic",
+		"platform": "linux/amd64",
+	}
+	if withoutAccounts(environment); !maps.Equal(environment, want) {
+		t.Errorf("%v", environment)
 	}
 }

@@ -98,6 +98,7 @@ func (c *Cluster) Prepare(ctx context.Context, o Options) (*Observation, error) 
 	obs.most = o.most(rate)
 	obs.Environment = c.Environment(ctx)
 	obs.Environment["context"] = o.Context
+	withoutAccounts(obs.Environment)
 	// Some 4 µs for each query, and as much again for the echo.
 	cpu := fmt.Sprintf("%dm", min(20+o.serviceRate()/20, 1000))
 	if obs.placed, err = c.place(ctx, o, cpu, obs.Probers); err != nil {

@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
 	"github.com/spotdrill/spotdrill/framework/wrap"
@@ -109,10 +110,13 @@ func saveLogs(ctx context.Context, client kubernetes.Interface, down []string, d
 	return group.Wait()
 }
 
+// mostLog is how much is kept of the log of a container, in bytes.
+const mostLog = 64 << 20
+
 func containerLog(ctx context.Context, client kubernetes.Interface, p corev1.Pod, container string, since time.Time) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, logTimeout)
 	defer cancel()
-	options := &corev1.PodLogOptions{Container: container, SinceTime: &metav1.Time{Time: since}}
+	options := &corev1.PodLogOptions{Container: container, SinceTime: &metav1.Time{Time: since}, LimitBytes: ptr.To[int64](mostLog)}
 	stream, err := client.CoreV1().Pods(p.Namespace).GetLogs(p.Name, options).Stream(ctx)
 	if err != nil {
 		return nil, err
