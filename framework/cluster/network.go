@@ -197,6 +197,8 @@ func confine(subnets []string) string {
 	// The IPv6 subnet does not work without neighbour discovery.
 	b.WriteString("ip6tables -w -A SPOTDRILL -d ff02::/16 -j RETURN || true\n")
 	b.WriteString("iptables -w -A SPOTDRILL -j DROP; ip6tables -w -A SPOTDRILL -j DROP || true\n")
+	// It is tried with a packet to an address for documentation (RFC 5737), which no host has.
+	b.WriteString("if bash -c 'echo > /dev/udp/198.51.100.53/9' 2>/dev/null; then echo 'a packet to 198.51.100.53 left the node: its firewall rules do not hold' >&2; exit 1; fi\n")
 	return b.String()
 }
 

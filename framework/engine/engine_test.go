@@ -95,7 +95,7 @@ func TestOwnRules(t *testing.T) {
 -A FORWARD -i podman1 ! -o podman1 -m comment --comment spotdrill-drill -j DROP
 -A FORWARD -i podman2 ! -o podman2 -m comment --comment "spotdrill-drill-2" -j DROP
 `
-	want := []rule{{"mangle", "FORWARD", confinement("drill", "podman1", "FORWARD")[0].match}}
+	want := []rule{{"mangle", "FORWARD", confinement("drill", "podman1", "FORWARD", "")[0].match}}
 	if got := ownRules(saved, "mangle", "drill"); !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}

@@ -40,7 +40,10 @@ func (s *System) startLocalStack(ctx context.Context, image string) error {
 		return err
 	}
 	s.AWS = cloud.Connect(endpoint, kind.Region)
-	return s.AWS.WaitReady(ctx)
+	if err := s.AWS.WaitReady(ctx); err != nil {
+		return err
+	}
+	return s.proveConfined(ctx)
 }
 
 // LocalStack is LocalStack's URL as seen from this host.

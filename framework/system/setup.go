@@ -82,6 +82,9 @@ func (s *System) reuse(ctx context.Context, opts cluster.Options, digest string)
 	if err != nil {
 		return becauseOf(err)
 	}
+	if err := s.proveConfined(ctx); err != nil {
+		return "", err
+	}
 	aws := cloud.Connect(endpoint, kind.Region)
 	instances, err := aws.Instances(ctx, opts.Name)
 	if err != nil {
@@ -211,6 +214,15 @@ func (s *System) confine(ctx context.Context) error {
 	err := s.engine.ConfineNetwork(ctx, s.opts.Cluster)
 	if errors.Is(err, engine.ErrNeedsRoot) {
 		s.opts.Log("  not root on the engine's host: rules inside each node keep packets on this machine")
+		return nil
+	}
+	return wrap.Errorf(err, "keep the network's packets on this machine")
+}
+
+// proveConfined sends packets that must not leave, and sees them dropped. Each node tries its own rules.
+func (s *System) proveConfined(ctx context.Context) error {
+	err := s.engine.ProveConfined(ctx, s.opts.Cluster, s.localStackName())
+	if errors.Is(err, engine.ErrNeedsRoot) {
 		return nil
 	}
 	return wrap.Errorf(err, "keep the network's packets on this machine")
