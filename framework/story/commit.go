@@ -67,12 +67,15 @@ func DrainRecorded(st *Story, node string, put history.Event) (Commit, bool) {
 	return Commit{first, first.At, latest}, true
 }
 
-// Drained is when the last pod that had to leave the node was gone, which may have
-// been seen late.
+// Drained is when the last pod that had to leave the node had ended, which may have been seen late. From
+// then on nothing of it runs, although its object may stay for a while.
 func Drained(st *Story, node string, put history.Event) (Commit, bool) {
 	last := put
 	for _, p := range st.ToDrain(node, put) {
-		gone, ok := p.Left()
+		gone, ok := p.FirstOf(history.PodFinished)
+		if !ok {
+			gone, ok = p.Left()
+		}
 		if !ok {
 			return Commit{}, false
 		}

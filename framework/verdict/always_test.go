@@ -128,6 +128,14 @@ func TestAlways(t *testing.T) {
 			committing("drained", 6)(s)
 			s.at(10.2, history.NewSQSDeleted("", "m-1", "n-1"))
 		}, check: "commit point", want: Fail, got: "4.000s before"},
+		{name: "deleted once no pod ran any more, and the last was not yet removed", edit: func(s *script) {
+			committing("drained", 9.4)(s)
+			for _, e := range s.events {
+				if e.Kind == history.PodEvicted {
+					s.at(9.3, history.NewPodFinished(e.Pod, e.UID, "Succeeded", history.Like(e)))
+				}
+			}
+		}, check: "commit point", want: Pass},
 		{name: "the mark was on its way, and no audit log shows since when", edit: committing("recorded", 4.3), check: "commit point", want: Unknown, got: "0.200s before the drain of worker-spot-a was surely recorded"},
 		{name: "the audit log has the mark before the deletion", edit: func(s *script) {
 			committing("recorded", 4.3)(s)
