@@ -69,14 +69,16 @@ func RemovedFor(e history.Event, step string) bool {
 // LaunchedSince are the events by which the nodes of instances that were launched since the
 // cause became Ready, each the first of its node.
 func (st *Story) LaunchedSince(cause history.Event) []history.Event {
-	joined := map[string]bool{}
-	for _, e := range st.AllOf(history.InstanceJoined) {
-		joined[e.Node] = joined[e.Node] || e.At >= cause.At
+	// That an instance joined may be seen seconds after its node is Ready.
+	launched, joined := map[string]bool{}, map[string]bool{}
+	for _, e := range st.AllOf(history.InstanceLaunched, history.InstanceJoined) {
+		launched[e.Instance] = launched[e.Instance] || e.Instance != "" && e.At >= cause.At
+		joined[e.Node] = joined[e.Node] || e.Node != "" && e.At >= cause.At
 	}
 	var out []history.Event
 	for _, e := range st.AllOf(history.NodeReady) {
-		if e.At >= cause.At && joined[e.Node] {
-			out, joined[e.Node] = append(out, e), false
+		if e.At >= cause.At && (joined[e.Node] || launched[e.Instance]) {
+			out, joined[e.Node], launched[e.Instance] = append(out, e), false, false
 		}
 	}
 	return out
