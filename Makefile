@@ -44,9 +44,10 @@ OVERLAY ?=
 SHELL := /bin/bash
 # The binary, the suites and the binaries in the node image are built with the same
 # flags, so that they share the build cache; kind/images/steps.sh explains the flags.
-GO_STATIC := CGO_ENABLED=0 GOGC=400 go
+# .ci/fold shows the modules that go downloads as one line.
+GO_STATIC := CGO_ENABLED=0 GOGC=400 $(CURDIR)/.ci/fold go
 LEAN := -trimpath -gcflags=all=-dwarf=false -gcflags='k8s.io/...=-dwarf=false -l' -ldflags '-s -w'
-TOOL := go tool -modfile=.ci/tools/go.mod
+TOOL := $(CURDIR)/.ci/fold go tool -modfile=.ci/tools/go.mod
 
 .DEFAULT_GOAL := help
 
@@ -131,8 +132,8 @@ up: build ## Only create or reuse the system
 .PHONY: test
 test: cc coredns ## Run every test that needs no cluster, with the race detector
 	@echo "running the tests that need no cluster (about 9 min the first time, most of it compiling)"
-	@SPOTDRILL_COREDNS=$(CURDIR)/bin/coredns go test -race ./cmd/... ./framework/... ./kind/... ./reports/... ./scenarios/... ./suites/... ./docs/...
-	@go test -run AHundredProbers ./reports
+	@SPOTDRILL_COREDNS=$(CURDIR)/bin/coredns .ci/fold go test -race ./cmd/... ./framework/... ./kind/... ./reports/... ./scenarios/... ./suites/... ./docs/...
+	@.ci/fold go test -run AHundredProbers ./reports
 
 # One package at a time (-p 1): both put notices on the one event bus, and every queue gets them.
 .PHONY: queue-test
@@ -177,11 +178,11 @@ fix: ## Fix what a tool can fix
 	@$(TOOL) gofumpt -w $$(git ls-files -co --exclude-standard '*.go')
 	@.ci/yaml-files | xargs $(TOOL) yamlfmt -conf .ci/yamlfmt.yaml
 	@$(TOOL) shfmt -w $$(.ci/shell-files)
-	@go test ./docs/schema -update
-	@go test ./framework/verdict -run TestCatalogueListsEveryCheck -update
-	@go test ./reports -run TestTheChecksAreDocumented -update
-	@go test ./suites/reproduce/trackrecord -run TestTheTableIsTheRecord -update
-	@go test ./cmd/spotdrill -run TestWhatThePagesShowIsReal -update
+	@.ci/fold go test ./docs/schema -update
+	@.ci/fold go test ./framework/verdict -run TestCatalogueListsEveryCheck -update
+	@.ci/fold go test ./reports -run TestTheChecksAreDocumented -update
+	@.ci/fold go test ./suites/reproduce/trackrecord -run TestTheTableIsTheRecord -update
+	@.ci/fold go test ./cmd/spotdrill -run TestWhatThePagesShowIsReal -update
 	@$(TOOL) golangci-lint run --fix
 
 .PHONY: clean

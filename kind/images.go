@@ -11,19 +11,20 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"sigs.k8s.io/kind/pkg/apis/config/defaults"
 
 	"github.com/spotdrill/spotdrill/framework/engine"
+	"github.com/spotdrill/spotdrill/framework/history"
 )
 
 // registryTimeout is the time after which a registry counts as unreachable.
 const registryTimeout = 8 * time.Second
 
-// pullNews is the interval between progress messages of a pull: the engine prints none
-// without a terminal.
-const pullNews = 20 * time.Second
+// news is the interval between progress messages.
+const news = 20 * time.Second
 
 //go:embed images/versions.env
 var versionsFile string
@@ -169,24 +170,34 @@ func ensure(ctx context.Context, eng *engine.Engine, opts ImageOptions, img imag
 
 func pull(ctx context.Context, eng *engine.Engine, opts ImageOptions, ref string) error {
 	opts.log("pulling %s", ref)
-	start := time.Now()
-	pulled := make(chan error, 1)
-	go func() {
-		_, err := eng.Run(ctx, "pull", ref)
-		pulled <- err
-	}()
-	news := time.NewTicker(pullNews)
-	defer news.Stop()
-	for {
-		select {
-		case err := <-pulled:
-			if err == nil {
-				opts.log("pulled after %.0f s", time.Since(start).Seconds())
+	over := goingOn(opts, "pulling")
+	_, err := eng.Run(ctx, "pull", ref)
+	if took := over(); err == nil {
+		opts.log("pulled after %.0f s", took.Seconds())
+	}
+	return err
+}
+
+// goingOn logs for how long something goes on, until it is over: an engine prints nothing of a pull without
+// a terminal, and a build may be silent for minutes.
+func goingOn(opts ImageOptions, what string) (over func() time.Duration) {
+	start, every, done := time.Now(), time.NewTicker(news), make(chan struct{})
+	var logging sync.WaitGroup
+	logging.Go(func() {
+		for {
+			select {
+			case <-every.C:
+				opts.log("still %s after %.0f s", what, time.Since(start).Seconds())
+			case <-done:
+				return
 			}
-			return err
-		case <-news.C:
-			opts.log("still pulling after %.0f s", time.Since(start).Seconds())
 		}
+	})
+	return func() time.Duration {
+		every.Stop()
+		close(done)
+		logging.Wait()
+		return time.Since(start)
 	}
 }
 
@@ -226,9 +237,13 @@ func BuildImage(ctx context.Context, eng *engine.Engine, opts ImageOptions, fold
 	cmd.Dir = folder
 	cmd.Env = append(append(os.Environ(), eng.Environ("")...), "IMAGE="+ref, "ENGINE="+eng.Name)
 	what := strings.Join(command, " ") + ", in " + folder
-	if err := runLogged(ctx, cmd, opts, what); err != nil {
+	over := goingOn(opts, "building")
+	err := runLogged(ctx, cmd, opts, what)
+	took := over()
+	if err != nil {
 		return err
 	}
+	opts.log("built after %.0f s", took.Seconds())
 	held, err := eng.HasImage(ctx, ref)
 	if err == nil && !held {
 		err = fmt.Errorf("%s: the command succeeded, but %s does not have %s", what, eng.Name, ref)
@@ -240,7 +255,9 @@ func BuildImage(ctx context.Context, eng *engine.Engine, opts ImageOptions, fold
 func runLogged(ctx context.Context, cmd *exec.Cmd, opts ImageOptions, what string) error {
 	progress := &lines{log: opts.log}
 	cmd.Stdout, cmd.Stderr = progress, progress
-	if err := cmd.Run(); err != nil {
+	err := cmd.Run()
+	progress.end()
+	if err != nil {
 		if ctx.Err() != nil {
 			err = ctx.Err()
 		}
@@ -249,10 +266,27 @@ func runLogged(ctx context.Context, cmd *exec.Cmd, opts ImageOptions, what strin
 	return nil
 }
 
-// lines is a writer that logs each full line.
+// lines is a writer that logs each full line, but those about modules that go downloads as one.
 type lines struct {
-	log  func(format string, args ...any)
-	rest []byte
+	log        func(format string, args ...any)
+	rest       []byte
+	downloaded int // modules that were not logged yet
+}
+
+// fold logs how many modules were downloaded since the last line.
+func (l *lines) fold() {
+	if l.downloaded > 0 {
+		l.log("%s", history.Count(l.downloaded, "Go module")+" downloaded")
+	}
+	l.downloaded = 0
+}
+
+// end logs what is left: the last line may have no end.
+func (l *lines) end() {
+	l.fold()
+	if len(l.rest) > 0 {
+		l.log("%s", string(l.rest))
+	}
 }
 
 func (l *lines) Write(text []byte) (int, error) {
@@ -262,8 +296,12 @@ func (l *lines) Write(text []byte) (int, error) {
 		if !found {
 			return len(text), nil
 		}
+		if l.rest = rest; bytes.HasPrefix(line, []byte("go: downloading ")) {
+			l.downloaded++
+			continue
+		}
+		l.fold()
 		l.log("%s", string(line))
-		l.rest = rest
 	}
 }
 

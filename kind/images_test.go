@@ -149,16 +149,26 @@ func TestBuiltReference(t *testing.T) {
 	}
 }
 
+// Modules that go downloads are one line; all else is logged whole, errors without a line's end too.
 func TestLines(t *testing.T) {
-	var logged []string
-	writer := &lines{log: func(_ string, args ...any) { logged = append(logged, args[0].(string)) }}
-	for _, part := range []string{"one\ntw", "o\n", "rest"} {
-		if n, err := writer.Write([]byte(part)); n != len(part) || err != nil {
-			t.Errorf("wrote %d of %d: %v", n, len(part), err)
+	for want, parts := range map[string][]string{
+		"one|two|rest": {"one\ntw", "o\n", "rest"},
+		"one|2 Go modules downloaded|x.go:1: undefined: y|1 Go module downloaded": {
+			"one\ngo: downloading a v1\ngo: downlo", "ading b v1\nx.go:1: undefined: y\ngo: downloading c v1\n",
+		},
+		"go: downloading failed": {"go: downloading failed"},
+	} {
+		var logged []string
+		writer := &lines{log: func(_ string, args ...any) { logged = append(logged, args[0].(string)) }}
+		for _, part := range parts {
+			if n, err := writer.Write([]byte(part)); n != len(part) || err != nil {
+				t.Errorf("wrote %d of %d: %v", n, len(part), err)
+			}
 		}
-	}
-	if got := strings.Join(logged, "|"); got != "one|two" {
-		t.Errorf("got %s", got)
+		writer.end()
+		if got := strings.Join(logged, "|"); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
 	}
 }
 

@@ -181,7 +181,7 @@ func (c *Console) Summary(r *Report) {
 		c.printf("drills in seconds: %s; %.2f times what they recorded (baseline, steps, settle)\n", r.Timings.Phases, r.Timings.Overhead)
 	}
 	if unused := r.unused(); len(unused) > 0 {
-		c.printf("%d of %d rights that no request of this run used:\n", len(unused), len(r.Rights))
+		c.printf("%d of %s that no request of this run used:\n", len(unused), history.Count(len(r.Rights), "right"))
 		for _, right := range unused[:min(len(unused), rightsShown)] {
 			c.printf("    %s\n", printable(right.String()))
 		}
@@ -224,7 +224,7 @@ func (c *Console) unplayed(r *Report) {
 	}
 	c.printf("the run ended early: %s\n", printable(r.EndedEarly))
 	if left := r.unplayed(); len(left) > 0 {
-		c.printf("    %d of %d drills were not played; %s\n", len(left), len(r.Results), r.goOn())
+		c.printf("    %d of %s not played; %s\n", len(left), history.Count(len(r.Results), "drill"), r.goOn())
 	}
 }
 

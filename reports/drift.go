@@ -13,6 +13,7 @@ import (
 	"slices"
 	"text/tabwriter"
 
+	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/verdict"
 )
 
@@ -161,8 +162,8 @@ func (d Drift) WriteText(w io.Writer) error {
 	if err := table.Flush(); err != nil {
 		return fmt.Errorf("write drift: %w", err)
 	}
-	_, err := fmt.Fprintf(w, "run %s: %d figures steady, %d warnings, %d drifted, %d with fewer than %d earlier nights\n",
-		printable(d.Run), d.Count(Steady), d.Count(Warned), d.Count(Drifted), d.Count(TooFew), d.AtLeast)
+	_, err := fmt.Fprintf(w, "run %s: %s steady, %s, %d drifted, %d with fewer than %s\n",
+		printable(d.Run), history.Count(d.Count(Steady), "figure"), history.Count(d.Count(Warned), "warning"), d.Count(Drifted), d.Count(TooFew), history.Count(d.AtLeast, "earlier night"))
 	return err
 }
 

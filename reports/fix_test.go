@@ -66,13 +66,13 @@ func TestWhyTheRunEndedEarlyIsInEveryReport(t *testing.T) {
 	}
 	var b bytes.Buffer
 	NewConsole(&b, 3).Summary(r)
-	if n := strings.Count(b.String(), why); n != 1 || !strings.Contains(b.String(), "3 of 3 drills were not played; repeat the command") {
+	if n := strings.Count(b.String(), why); n != 1 || !strings.Contains(b.String(), "3 of 3 drills not played; repeat the command") {
 		t.Errorf("%d times:\n%s", n, b.String())
 	}
 	r.Results[0].History, r.Results[0].Verdicts[0].ID = "a/attempt-1", verdict.IDOfHarness
 	b.Reset()
 	NewConsole(&b, 3).Summary(r)
-	if !strings.Contains(b.String(), "2 of 3 drills were not played; to play them: spotdrill run --resume out/1") {
+	if !strings.Contains(b.String(), "2 of 3 drills not played; to play them: spotdrill run --resume out/1") {
 		t.Errorf("not how to go on:\n%s", b.String())
 	}
 }

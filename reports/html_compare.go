@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/verdict"
 )
 
@@ -99,7 +100,7 @@ func (m Matrix) writeHTML(w io.Writer, of []*Report, folder string) error {
 		}
 		p.Rows = append(p.Rows, row)
 	}
-	p.Headline = fmt.Sprintf("%d of %d scenarios do not have the same outcome in every report", len(differing), len(m.Scenarios))
+	p.Headline = fmt.Sprintf("%d of %s do not have the same outcome in every report", len(differing), history.Count(len(m.Scenarios), "scenario"))
 	return p.write(w, changed, unchanged)
 }
 
@@ -137,7 +138,7 @@ func (d Drift) writeHTML(w io.Writer, now *Report, earlier []*Report, folder str
 		}
 		p.Rows = append(p.Rows, row)
 	}
-	p.Headline = fmt.Sprintf("%d of %d scenarios did not have the same outcome in all of %d nights; %d figures drifted", different, len(m.Scenarios), len(nights), d.Count(Drifted))
+	p.Headline = fmt.Sprintf("%d of %s did not have the same outcome in all of %s; %s drifted", different, history.Count(len(m.Scenarios), "scenario"), history.Count(len(nights), "night"), history.Count(d.Count(Drifted), "figure"))
 	return p.write(w, changed, unchanged)
 }
 
@@ -152,9 +153,9 @@ func (r compareRow) varies() bool {
 // Earlier are the figures of the earlier nights in words.
 func (f DriftFigure) Earlier() string {
 	if f.State == TooFew {
-		return fmt.Sprintf("%d nights", f.Nights)
+		return history.Count(f.Nights, "night")
 	}
-	return fmt.Sprintf("p95 %s, p99 %s of %d nights", f.Figure.with(f.Warn), f.Figure.with(f.Fail), f.Nights)
+	return fmt.Sprintf("p95 %s, p99 %s of %s", f.Figure.with(f.Warn), f.Figure.with(f.Fail), history.Count(f.Nights, "night"))
 }
 
 // Last is the newest cell.

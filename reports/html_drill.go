@@ -124,8 +124,8 @@ func settings(e Entry) string {
 	if c.Replicas == 0 {
 		return ""
 	}
-	text := fmt.Sprintf("CoreDNS: %d replicas, %s; lameduck %s; readiness every %s, %d failures; grace %s",
-		c.Replicas, c.Placement, c.Lameduck.D(), c.Readiness.Period.D(), c.Readiness.FailureThreshold, c.GracePeriod.D())
+	text := fmt.Sprintf("CoreDNS: %s, %s; lameduck %s; readiness every %s, %s; grace %s",
+		history.Count(c.Replicas, "replica"), c.Placement, c.Lameduck.D(), c.Readiness.Period.D(), history.Count(c.Readiness.FailureThreshold, "failure"), c.GracePeriod.D())
 	if c.Unsafe {
 		text += "; unsafe: killed in the middle of lameduck"
 	}

@@ -162,7 +162,7 @@ func (l *live) line(now time.Time, columns int) string {
 	}
 	if l.losing != nil {
 		if latest := l.losing(); latest.Lost > 0 {
-			text += fmt.Sprintf(", %d queries lost in %.1f s", latest.Lost, latest.Length().Seconds())
+			text += fmt.Sprintf(", %s lost in %.1f s", history.Count(latest.Lost, "query"), latest.Length().Seconds())
 		}
 	}
 	if !l.ends.IsZero() {

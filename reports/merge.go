@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/spotdrill/spotdrill/framework/files"
+	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/verdict"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
@@ -89,7 +90,7 @@ func oneRun(shards []*Report) error {
 		case shard.Count == 0:
 			return fmt.Errorf("%w: %s is the report of a whole run", ErrNotOneRun, s.folder.Path)
 		case shard.Count != len(shards):
-			return fmt.Errorf("%w: %s is shard %s, and there are %d reports", ErrNotOneRun, s.folder.Path, shard, len(shards))
+			return fmt.Errorf("%w: %s is shard %s, and these are %s", ErrNotOneRun, s.folder.Path, shard, history.Count(len(shards), "report"))
 		case slices.Contains(there, shard.Index):
 			return fmt.Errorf("%w: %s is shard %s, and so is another", ErrNotOneRun, s.folder.Path, shard)
 		}

@@ -136,7 +136,7 @@ func TestOnlyAllShardsOfOneRunAreMerged(t *testing.T) {
 		with []func(*testing.T) string
 		want string
 	}{
-		"one is missing":          {nil, "is shard 1/2, and there are 1 reports"},
+		"one is missing":          {nil, "is shard 1/2, and these are 1 report"},
 		"one is there twice":      {[]func(*testing.T) string{shard("1/2", same)}, "is shard 1/2, and so is another"},
 		"a whole run":             {[]func(*testing.T) string{shard("", same)}, "is the report of a whole run"},
 		"no shard":                {[]func(*testing.T) string{shard("two", same)}, "want INDEX/COUNT"},

@@ -324,7 +324,7 @@ func (r *Report) Missing() string {
 	if without == 0 {
 		return ""
 	}
-	return fmt.Sprintf("Timelines and the records behind verdicts are missing for %d of %d drills: their histories are not in the folder of the run.", without, recorded)
+	return fmt.Sprintf("Timelines and the records behind verdicts are missing for %d of %s: their histories are not in the folder of the run.", without, history.Count(recorded, "drill"))
 }
 
 // mostReport is the largest YAML report that is read, in bytes. One of 200 drills has 1 MiB.
@@ -357,7 +357,7 @@ func (r *Report) valid() error {
 		return errors.New("it has no results: the file is cut short")
 	}
 	if r.Summary.Total != len(r.Results) {
-		return fmt.Errorf("the summary counts %d drills, and there are %d results: the file is cut short, or was edited", r.Summary.Total, len(r.Results))
+		return fmt.Errorf("the summary counts %s, and there are %s: the file is cut short, or was edited", history.Count(r.Summary.Total, "drill"), history.Count(len(r.Results), "result"))
 	}
 	names := []string{r.Handler.Name, r.Handler.Version, r.Run}
 	for _, e := range r.Results {

@@ -90,8 +90,8 @@ func (v *verification) catalogue() error {
 		if r.Catalogue != "" {
 			played = "was played with the catalogue " + r.Catalogue
 		}
-		return fmt.Errorf("%w: the report %s; this build has %s, in which %d of the %d scenarios of the report have another text (%s), and the set %s has %d that the report lacks (%s), and %d tolerances differ: verify it with the build that played it",
-			ErrNotComparable, played, ours, len(other), len(r.Results), names(other), r.Set, len(missing), names(missing), len(otherTolerances(r.Tolerances)))
+		return fmt.Errorf("%w: the report %s; this build has %s, in which %d of the %s of the report have another text (%s), and the set %s has %d that the report lacks (%s), and %d tolerances differ: verify it with the build that played it",
+			ErrNotComparable, played, ours, len(other), history.Count(len(r.Results), "scenario"), names(other), r.Set, len(missing), names(missing), len(otherTolerances(r.Tolerances)))
 	}
 	for _, name := range other {
 		v.wrong("%s: its text is not that of the built-in scenario of this name", name)
@@ -263,7 +263,7 @@ func (v *verification) entry(e Entry) {
 		require(!o.Worse(e.Outcome), "outcome %s, though a repeat was %s", e.Outcome, o)
 	}
 	require(valid(e.Outcome), "outcome %q is none of pass, fail, unknown, skipped", e.Outcome)
-	require(follows[e.Outcome] || !valid(e.Outcome), "outcome %s does not follow from its %d verdicts: %d pass, %d fail", e.Outcome, all, outcomes[verdict.Pass], outcomes[verdict.Fail])
+	require(follows[e.Outcome] || !valid(e.Outcome), "outcome %s does not follow from its %s: %d pass, %d fail", e.Outcome, history.Count(all, "verdict"), outcomes[verdict.Pass], outcomes[verdict.Fail])
 }
 
 func valid(o verdict.Outcome) bool { return o == verdict.Unknown || o.Known() == o }
@@ -332,7 +332,7 @@ func (v *verification) verdicts(was, again Entry) {
 	v.losses(was.Scenario, "losses", was.Losses, again.Losses)
 	v.losses(was.Scenario, "losses of the application", was.ApplicationLosses, again.ApplicationLosses)
 	if len(was.Verdicts) != len(again.Verdicts) {
-		v.wrong("%s: reported with %d checks, judged again there are %d", was.Scenario, len(was.Verdicts), len(again.Verdicts))
+		v.wrong("%s: reported with %s, judged again there are %d", was.Scenario, history.Count(len(was.Verdicts), "check"), len(again.Verdicts))
 		return
 	}
 	for i, c := range was.Verdicts {

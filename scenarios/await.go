@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/strict"
 )
 
@@ -66,7 +67,7 @@ func (a Await) String() string {
 	case a.Answering > 0:
 		until = fmt.Sprintf("DNS has answered every query for %s", a.Answering.D())
 	case a.DNSPods > 0:
-		until = fmt.Sprintf("%d CoreDNS pods are Ready", a.DNSPods)
+		until = fmt.Sprintf("%s are Ready", history.Count(a.DNSPods, "CoreDNS pod"))
 	}
 	for _, c := range a.conditions(&scope{}) {
 		if c.name != "" {

@@ -94,7 +94,7 @@ func TestSelectErrors(t *testing.T) {
 	}{
 		"unknown set":      {set: "slow", want: []string{`unknown set "slow"; allowed: fast, full`}},
 		"no set":           {want: []string{`unknown set ""; allowed: fast, full`}},
-		"unknown scenario": {set: Fast, names: []string{"spot-notice"}, want: []string{`unknown scenario "spot-notice"; similar: `, "spot-notice-drains-node", "spotdrill list shows all", "a path that ends in .yaml names a file of your own"}},
+		"unknown scenario": {set: Fast, names: []string{"spot-notice"}, want: []string{`unknown scenario "spot-notice"; did you mean "spot-notice-is-reported"? similar: `, "spot-notice-drains-node", "spotdrill list shows all", "a path that ends in .yaml names a file of your own"}},
 		"misspelt":         {set: Fast, names: []string{"coredns-drianed-lameduck0s"}, want: []string{"similar: coredns-drained-lameduck-0s, "}},
 		"too short":        {set: Fast, names: []string{"x"}, want: []string{`unknown scenario "x"; similar: `}},
 		"no such file":     {set: Fast, names: []string{"none.yaml"}, want: []string{"read scenario: open none.yaml"}},

@@ -99,16 +99,15 @@ func (c Check) decode(file string, kinds []CheckKind) (out Check, problem string
 		allowed[i] = k.ID
 	}
 	slices.Sort(allowed)
-	names := strings.Join(allowed, ", ")
 	if node.Kind != yaml.MappingNode {
-		return c, "", &strict.Error{File: file, Line: node.Line, What: "checks must be a mapping with any of: " + names}
+		return c, "", &strict.Error{File: file, Line: node.Line, What: "checks must be a mapping with any of: " + strings.Join(allowed, ", ")}
 	}
 	var set []string
 	for i := 0; i+1 < len(node.Content); i += 2 {
 		key, value := node.Content[i], node.Content[i+1]
 		k := slices.IndexFunc(kinds, func(k CheckKind) bool { return k.ID == key.Value })
 		if k < 0 {
-			return c, "", &strict.Error{File: file, Line: key.Line, What: fmt.Sprintf("unknown field %q in checks; allowed: %s", key.Value, names)}
+			return c, "", &strict.Error{File: file, Line: key.Line, What: fmt.Sprintf("unknown field %q in checks%s", key.Value, strict.Among(key.Value, allowed))}
 		}
 		if value.Tag == "!!null" {
 			return c, "", &strict.Error{File: file, Line: key.Line, What: key.Value + " has no value; write {} if it has no parameters"}
@@ -122,11 +121,11 @@ func (c Check) decode(file string, kinds []CheckKind) (out Check, problem string
 	}
 	switch len(set) {
 	case 0:
-		return c, "nothing is set; requires exactly one of: " + names, nil
+		return c, "nothing is set; requires exactly one of: " + strings.Join(allowed, ", "), nil
 	case 1:
 		return out, "", nil
 	}
-	return c, fmt.Sprintf("%s are set; requires exactly one of: %s", strings.Join(set, " and "), names), nil
+	return c, fmt.Sprintf("%s are set; requires exactly one of: %s", strings.Join(set, " and "), strings.Join(allowed, ", ")), nil
 }
 
 // decodeChecks reads the checks of the scenario.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spotdrill/spotdrill/framework/coredns"
 	"github.com/spotdrill/spotdrill/framework/feature"
+	"github.com/spotdrill/spotdrill/framework/history"
 )
 
 // onDemand is the capacity of the nodes where the handler and the recording proxy run.
@@ -23,7 +24,9 @@ func handlerActions() map[Verb]action {
 		Retire:  disturbance(text("the handler loses the replica that drains")),
 		Stop:    lasting(text("the handler has no pod")),
 		CutOff:  lasting(text("the handler is cut off from the Kubernetes API")),
-		Scale: disturbance(func(d Do) string { return fmt.Sprintf("the handler is scaled to %d replicas", d.Replicas) }, "replicas").
+		Scale: disturbance(func(d Do) string {
+			return fmt.Sprintf("the handler is scaled to %s", history.Count(d.Replicas, "replica"))
+		}, "replicas").
 			and(func(d Do, where string, _ *scope, p *problems) {
 				if d.Replicas < 0 || d.Replicas > 5 {
 					p.add(where+".replicas", "%d is not within 1 to 5", d.Replicas)

@@ -3,6 +3,8 @@ package scenarios
 import (
 	"fmt"
 	"regexp"
+
+	"github.com/spotdrill/spotdrill/framework/history"
 )
 
 var objectName = regexp.MustCompile(`^[a-z]([a-z0-9-]*[a-z0-9])?$`)
@@ -78,7 +80,7 @@ func clusterActions() map[Verb]action {
 			if nodes == 0 {
 				return "the virtual nodes leave the cluster"
 			}
-			return fmt.Sprintf("the cluster has %d virtual nodes with %d cores each", nodes, cores)
+			return fmt.Sprintf("the cluster has %s with %s each", history.Count(nodes, "virtual node"), history.Count(cores, "core"))
 		},
 		validate: func(d Do, where string, _ *scope, p *problems) {
 			if n := *orZero(d.Nodes); n < 0 || n > maxVirtualNodes {

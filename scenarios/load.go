@@ -91,7 +91,7 @@ func CatalogueDigest() string {
 // ones.
 func (l Loader) Select(set Set, names []string) ([]Scenario, error) {
 	if !slices.Contains(Sets(), set) {
-		return nil, fmt.Errorf("unknown set %q; allowed: %s", set, strings.Join(history.Words(Sets()), ", "))
+		return nil, fmt.Errorf("unknown set %q%s", set, strict.Among(string(set), history.Words(Sets())))
 	}
 	if len(names) == 0 {
 		all, err := l.Catalogue()
@@ -112,7 +112,7 @@ func (l Loader) Select(set Set, names []string) ([]Scenario, error) {
 		} else if IsLive(name) {
 			return nil, fmt.Errorf("%q is a drill of your own cluster: spotdrill live %s --context CONTEXT", name, name)
 		} else if !strings.HasSuffix(name, ".yaml") {
-			return nil, fmt.Errorf("unknown scenario %q; similar: %s; spotdrill list shows all, and a path that ends in .yaml names a file of your own", name, strings.Join(similar(name), ", "))
+			return nil, fmt.Errorf("unknown scenario %q%s; spotdrill list shows all, and a path that ends in .yaml names a file of your own", name, near(name))
 		}
 		s, err := load(name)
 		if err != nil {
@@ -121,6 +121,14 @@ func (l Loader) Select(set Set, names []string) ([]Scenario, error) {
 		out = append(out, s)
 	}
 	return out, nil
+}
+
+// near is a hint at the scenarios that a name may mean.
+func near(name string) string {
+	if one := strict.Nearest(name, Names()); one != "" {
+		return fmt.Sprintf("; did you mean %q? similar: %s", one, strings.Join(similar(name), ", "))
+	}
+	return "; similar: " + strings.Join(similar(name), ", ")
 }
 
 // similar are the names of the five scenarios that share most runs of three letters with a name.

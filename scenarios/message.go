@@ -10,6 +10,7 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
+	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/strict"
 )
 
@@ -95,12 +96,12 @@ func (m Message) fits() error {
 	for _, ref := range repeatPlaceholder.FindAllString(body, -1) {
 		n, text := repeated(ref)
 		if n > maxBody {
-			return fmt.Errorf("${REPEAT:…} of more than %d bytes: SQS refuses it", maxBody)
+			return fmt.Errorf("${REPEAT:…} of more than %s: SQS refuses it", history.Count(maxBody, "byte"))
 		}
 		size += n*len(text) - len(ref)
 	}
 	if size > maxBody {
-		return fmt.Errorf("%d bytes are more than %d: SQS refuses it", size, maxBody)
+		return fmt.Errorf("%s are more than %d: SQS refuses it", history.Count(size, "byte"), maxBody)
 	}
 	return nil
 }
@@ -120,7 +121,7 @@ func (m Message) String() string {
 	case m.Every > 0:
 		text += fmt.Sprintf(", every %s for %s", m.Every.D(), m.For.D())
 	case m.Times > 1:
-		text += fmt.Sprintf(", %d times", m.Times)
+		text += ", " + history.Count(m.Times, "time")
 	}
 	return text
 }

@@ -114,7 +114,7 @@ func (h Health) words() (text string) {
 		text += " as an update of " + h.Updates
 	}
 	if h.Foreign > 0 {
-		text += fmt.Sprintf(" for %d instances outside the cluster and", h.Foreign)
+		text += fmt.Sprintf(" for %s outside the cluster and", history.Count(h.Foreign, "instance"))
 	}
 	return text
 }

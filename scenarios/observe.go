@@ -13,6 +13,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/spotdrill/spotdrill/framework/coredns"
+	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/strict"
 )
 
@@ -184,7 +185,7 @@ func (s Scenario) validateObserve(p *problems) {
 	case s.Probe.Probers < 1 || s.Probe.Probers > MaxObservers:
 		p.add("probe.probers", "%d is not within 1 to %d", s.Probe.Probers, MaxObservers)
 	case s.Probe.Fresh < s.Probe.Probers || s.Probe.Fixed < s.Probe.Probers:
-		p.add("probe", "%d fresh and %d fixed queries/s are less than 1 for each of %d probers", s.Probe.Fresh, s.Probe.Fixed, s.Probe.Probers)
+		p.add("probe", "%d fresh and %d fixed queries/s are less than 1 for each of %s", s.Probe.Fresh, s.Probe.Fixed, history.Count(s.Probe.Probers, "prober"))
 	}
 	if s.Probe.Application != nil {
 		s.Probe.Application.validate(s.Probe.Probers, p)

@@ -131,7 +131,7 @@ func TestStepsInWords(t *testing.T) {
 		"wait until a pod of a is terminating, at most 1s":                                                  {Await: &Await{Evicting: "a", Timeout: second}},
 		"the instance of a is taken at the deadline of n":                                                   {Reclaim: &Reclaim{Node: "a", At: "n"}},
 		"fault f on queue: error for 1s with status 500, 3 calls of ReceiveMessage":                         {Fault: &Fault{fault.Fault{On: "queue", Name: "f", Type: "error", For: second, Status: 500, Count: 3, Actions: []string{"ReceiveMessage"}}}},
-		"fault f on queue: duplicate after 1s to another replica, 1 calls":                                  {Fault: &Fault{fault.Fault{On: "queue", Name: "f", Type: "duplicate", After: second, Count: 1, ToAnother: true}}},
+		"fault f on queue: duplicate after 1s to another replica, 1 call":                                   {Fault: &Fault{fault.Fault{On: "queue", Name: "f", Type: "duplicate", After: second, Count: 1, ToAnother: true}}},
 		"the instance of a is taken without a notice":                                                       {Reclaim: &Reclaim{Node: "a"}},
 		"the instance of a is taken after 1s, before any deadline":                                          {Reclaim: &Reclaim{Node: "a", After: second}},
 		"notice n: spot-interruption for the instances that were launched since r":                          {Notice: &Notice{Name: "n", Type: "spot-interruption", LaunchedSince: "r"}},

@@ -39,7 +39,7 @@ func oneOf[T ~string](p *problems, field string, value T, allowed []T) {
 		p.add(field, "%q is not known, and nothing is defined to choose from", value)
 		(*p)[len(*p)-1].undefined = true
 	default:
-		p.add(field, "%q is not known; allowed: %s", value, strings.Join(history.Words(allowed), ", "))
+		p.add(field, "%q is not known%s", value, strict.Among(string(value), history.Words(allowed)))
 	}
 }
 

@@ -48,7 +48,7 @@ func newAddonDiffCommand() *cobra.Command {
 			case o.manifest != "":
 				return o.diffManifest(cmd)
 			case len(o.schemas) != 2:
-				return usage("--schema is given %d times: give that of the present version, and that of the next one", len(o.schemas))
+				return usage("--schema is given %s: give that of the present version, and that of the next one", history.Count(len(o.schemas), "time"))
 			}
 			return o.diffSchemas(cmd)
 		},
@@ -72,7 +72,7 @@ func (o addonOptions) diffManifest(cmd *cobra.Command) error {
 		return err
 	}
 	if taken, conflicts := inAll(found); taken+conflicts > 0 {
-		return exitError{exitFailed, fmt.Errorf("an upgrade with OVERWRITE takes %d values of yours, and with NONE it fails because of %d", taken, conflicts)}
+		return exitError{exitFailed, fmt.Errorf("an upgrade with OVERWRITE takes %s of yours, and with NONE it fails because of %d", history.Count(taken, "value"), conflicts)}
 	}
 	return nil
 }
@@ -138,9 +138,9 @@ func previewText(found []addon.Object) string {
 		}
 	}
 	taken, conflicts := inAll(found)
-	fmt.Fprintf(&b, "\n%-9s  takes %d values of yours\n%-9s  leaves %d values of yours as they are\n", history.OverwriteConflicts, taken, history.PreserveConflicts, taken)
+	fmt.Fprintf(&b, "\n%-9s  takes %s of yours\n%-9s  leaves %s of yours as they are\n", history.OverwriteConflicts, history.Count(taken, "value"), history.PreserveConflicts, history.Count(taken, "value"))
 	if conflicts > 0 {
-		fmt.Fprintf(&b, "%-9s  fails with %d conflicts, and changes nothing\n", history.RefuseConflicts, conflicts)
+		fmt.Fprintf(&b, "%-9s  fails with %s, and changes nothing\n", history.RefuseConflicts, history.Count(conflicts, "conflict"))
 	} else {
 		fmt.Fprintf(&b, "%-9s  upgrades\n", history.RefuseConflicts)
 	}
@@ -213,5 +213,5 @@ func (d schemaDiff) verdict() error {
 	if former+len(d.Refused) == 0 {
 		return nil
 	}
-	return exitError{exitFailed, fmt.Errorf("the second version does not accept %d values as the first does, and refuses %d of yours", former, len(d.Refused))}
+	return exitError{exitFailed, fmt.Errorf("the second version does not accept %s as the first does, and refuses %d of yours", history.Count(former, "value"), len(d.Refused))}
 }

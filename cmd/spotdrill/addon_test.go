@@ -37,7 +37,7 @@ func TestAddonDiffOfSchemas(t *testing.T) {
 		"values as EKS has them":    {[]string{"--schema", former, "--schema", next, "--values", answer}, exitFailed, "your values are refused: the values: additional properties 'old' not allowed\n"},
 		"as JSON":                   {[]string{"--schema", former, "--schema", wider, "--json"}, 0, `"field": ".b"`},
 		"nothing":                   {nil, exitUsage, "--manifest is missing"},
-		"one schema":                {[]string{"--schema", former}, exitUsage, "given 1 times"},
+		"one schema":                {[]string{"--schema", former}, exitUsage, "given 1 time"},
 		"both":                      {[]string{"--schema", former, "--manifest", manifest}, exitUsage, "cannot be used together"},
 		"values alone":              {[]string{"--values", values, "--manifest", manifest}, exitUsage, "only allowed with --schema"},
 		"no such schema":            {[]string{"--schema", former, "--schema", filepath.Join(dir, "none")}, exitUsage, "no such file"},

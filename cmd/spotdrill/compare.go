@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/reports"
 )
 
@@ -77,7 +78,7 @@ func printMatrix(cmd *cobra.Command, m reports.Matrix, asJSON, same bool) error 
 		return nil
 	}
 	if differing := m.Differing(); len(differing) > 0 {
-		return exitError{exitFailed, fmt.Errorf("%d of %d scenarios do not have the same outcome in every report: %s", len(differing), len(m.Scenarios), strings.Join(differing, ", "))}
+		return exitError{exitFailed, fmt.Errorf("%d of %s do not have the same outcome in every report: %s", len(differing), history.Count(len(m.Scenarios), "scenario"), strings.Join(differing, ", "))}
 	}
 	return nil
 }
@@ -88,9 +89,9 @@ func printDrift(cmd *cobra.Command, d reports.Drift, asJSON bool) error {
 	}
 	switch drifted := d.Count(reports.Drifted); {
 	case drifted > 0:
-		return exitError{exitFailed, fmt.Errorf("%d of %d figures have drifted", drifted, len(d.Figures))}
+		return exitError{exitFailed, fmt.Errorf("%d of %s have drifted", drifted, history.Count(len(d.Figures), "figure"))}
 	case d.Count(reports.TooFew) == len(d.Figures):
-		return exitError{exitUnknown, fmt.Errorf("no figure has %d earlier nights, the number required to evaluate drift", d.AtLeast)}
+		return exitError{exitUnknown, fmt.Errorf("no figure has %s, the number required to evaluate drift", history.Count(d.AtLeast, "earlier night"))}
 	}
 	return nil
 }

@@ -132,7 +132,7 @@ func TestCompareAgainstEarlierNights(t *testing.T) {
 		code int
 		want string
 	}{
-		"steady":      {[]string{savedReport, "--against", nights, "--at-least", "3"}, 0, "1 figures steady, 0 warnings, 0 drifted"},
+		"steady":      {[]string{savedReport, "--against", nights, "--at-least", "3"}, 0, "1 figure steady, 0 warnings, 0 drifted"},
 		"drifted":     {[]string{slow, "--against", nights, "--at-least", "3"}, exitFailed, "drifted  coredns-drained-lameduck-0s  window max 9300.250 ms  1300.250 ms"},
 		"too few":     {[]string{savedReport, "--against", nights}, exitUnknown, "1 with fewer than 20 earlier nights"},
 		"as JSON":     {[]string{slow, "--against", nights, "--at-least", "3", "--json"}, exitFailed, `"state": "drifted"`},

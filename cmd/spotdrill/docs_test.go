@@ -194,7 +194,7 @@ func TestCommandsThatDoNotExistAreSeen(t *testing.T) {
 	want := []string{
 		`page:1 the Makefile has no target "confromance"; `, `page:1 unknown command "jugde" for "spotdrill"`,
 		`page:3 the Makefile has no variable "SETS"; `, "page:4 unknown flag: --sett", `page:5 there is no scenario "spot-notice"`,
-		"page:7 flag needs an argument: --against", `page:8 "spot" is none of spot-interruption`, "page:9 ",
+		"page:7 flag needs an argument: --against", `page:8 "spot" is not known; did you mean "spot-interruption"?`, "page:9 ",
 	}
 	if len(got) != len(want) {
 		t.Fatalf("found %q", got)

@@ -19,6 +19,7 @@ import (
 
 	"github.com/spotdrill/spotdrill/framework/guard"
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/strict"
 )
 
 // Flags that several commands share.
@@ -130,12 +131,11 @@ func (g guarded) listen(ctx context.Context) (net.Listener, string, error) {
 // choices adds a flag that takes one or more of a few words. Its usage lists them.
 func choices[T ~string](cmd *cobra.Command, into *[]T, name, use string, allowed []T) {
 	words := history.Words(allowed)
-	list := "; allowed: " + strings.Join(words, ", ")
-	cmd.Flags().Func(name, use+list, func(text string) error {
+	cmd.Flags().Func(name, use+": "+strings.Join(words, ", "), func(text string) error {
 		for word := range strings.SplitSeq(text, ",") {
 			i := slices.IndexFunc(words, func(known string) bool { return strings.EqualFold(known, word) })
 			if i < 0 {
-				return fmt.Errorf("%q is not known%s", word, list)
+				return fmt.Errorf("%q is not known%s", word, strict.Among(word, words))
 			}
 			*into = append(*into, allowed[i])
 		}

@@ -24,7 +24,7 @@ func TestJudgeCommand(t *testing.T) {
 	cmd.SetErr(&log)
 	cmd.SetArgs([]string{run})
 	err := cmd.Execute()
-	if exitCode(err) != exitFailed || err.Error() != "1 of 1 scenarios failed" {
+	if exitCode(err) != exitFailed || err.Error() != "1 of 1 scenario failed" {
 		t.Errorf("error %v", err)
 	}
 	want, err := os.ReadFile("../../reports/testdata/judged.txt")

@@ -40,9 +40,9 @@ func TestListCommand(t *testing.T) {
 
 func TestListCommandErrors(t *testing.T) {
 	for want, args := range map[string][]string{
-		`unknown set "slow"; allowed: fast, full`: {"--set", "slow"},
-		`"sport" is not known; allowed: `:         {"--profile", "sport"},
-		`unknown command "more" for "list"`:       {"more"},
+		`unknown set "slow"; allowed: fast, full`:              {"--set", "slow"},
+		`"sport" is not known; did you mean "SPOT"? allowed: `: {"--profile", "sport"},
+		`unknown command "more" for "list"`:                    {"more"},
 	} {
 		cmd := newListCommand()
 		cmd.SetOut(io.Discard)

@@ -19,6 +19,7 @@ import (
 
 	"github.com/spotdrill/spotdrill/framework/files"
 	"github.com/spotdrill/spotdrill/framework/foreign"
+	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/wrap"
 	"github.com/spotdrill/spotdrill/reports"
 )
@@ -49,11 +50,11 @@ func usage(format string, args ...any) error {
 func judged(c reports.Counts) error {
 	switch {
 	case c.Failed > 0:
-		return exitError{exitFailed, fmt.Errorf("%d of %d scenarios failed", c.Failed, c.Total)}
+		return exitError{exitFailed, fmt.Errorf("%d of %s failed", c.Failed, history.Count(c.Total, "scenario"))}
 	case c.Unknown > 0:
-		return exitError{exitUnknown, fmt.Errorf("%d of %d scenarios could not be judged", c.Unknown, c.Total)}
+		return exitError{exitUnknown, fmt.Errorf("%d of %s could not be judged", c.Unknown, history.Count(c.Total, "scenario"))}
 	case c.Total > 0 && c.Skipped == c.Total:
-		return exitError{exitUnknown, fmt.Errorf("none of %d scenarios was judged: all were skipped", c.Total)}
+		return exitError{exitUnknown, fmt.Errorf("none of %s was judged: all were skipped", history.Count(c.Total, "scenario"))}
 	}
 	return nil
 }

@@ -225,7 +225,7 @@ func observing(ctx context.Context, o observeOptions, action observe.Action, han
 	if o.Conntrack {
 		say("a privileged pod on each node records its connection tracking, as --conntrack asked")
 	}
-	say("%d probers, %d queries/s each: %s", obs.Probers, o.Rate*len(o.Transport.Each()), obs.Load)
+	say("%s, %d queries/s each: %s", history.Count(obs.Probers, "prober"), o.Rate*len(o.Transport.Each()), obs.Load)
 	if why := obs.Load.TooMuch(o.MaxShare); why != "" {
 		return usage("too much load: %s", why)
 	}

@@ -178,7 +178,7 @@ func (o probeOptions) plan(portsGiven bool) (prober.Plan, error) {
 		return plan, fmt.Errorf("--timeout is %v: want %v to %v", o.timeout, prober.MinTimeout, prober.MaxTimeout)
 	}
 	if o.bufsize < 0 || o.bufsize > prober.MaxBufferSize {
-		return plan, fmt.Errorf("--bufsize is %d: want %d to %d octets", o.bufsize, prober.MinBufferSize, prober.MaxBufferSize)
+		return plan, fmt.Errorf("--bufsize is %d: want %d to %s", o.bufsize, prober.MinBufferSize, history.Count(prober.MaxBufferSize, "octet"))
 	}
 	mode := history.Mode(o.mode)
 	var questions []prober.Question
@@ -307,18 +307,18 @@ func checkAnswers(ctx context.Context, plan prober.Plan) error {
 func unanswered(s prober.QueryStream, seen prober.QueryStreamSummary) error {
 	switch s.Mode {
 	case history.Dial:
-		return fmt.Errorf("opened connections to %s, %d times: %s. %s (--no-check skips this check)",
-			s.Server, seen.Asked, probereport.Outcomes(seen.Outcomes), advice(seen.Outcomes))
+		return fmt.Errorf("opened connections to %s, %s: %s. %s (--no-check skips this check)",
+			s.Server, history.Count(seen.Asked, "time"), probereport.Outcomes(seen.Outcomes), advice(seen.Outcomes))
 	case history.HTTP:
-		return fmt.Errorf("requested http://%s%s, %d times: %s. %s; try: curl -v http://%s%s (--no-check skips this check)",
-			s.Server, s.Path, seen.Asked, probereport.Outcomes(seen.Outcomes), advice(seen.Outcomes), s.Server, s.Path)
+		return fmt.Errorf("requested http://%s%s, %s: %s. %s; try: curl -v http://%s%s (--no-check skips this check)",
+			s.Server, s.Path, history.Count(seen.Asked, "time"), probereport.Outcomes(seen.Outcomes), advice(seen.Outcomes), s.Server, s.Path)
 	}
 	name, rrtype, over := s.Questions[0].Name, dns.Type(s.Questions[0].Type), ""
 	if s.Mode == history.Connect {
 		over = "+tcp "
 	}
-	return fmt.Errorf("queried %s for %s %s, %d times: %s. %s; try: dig %s@%s -p %d %s %s (--no-check skips this check)",
-		s.Server, name, rrtype, seen.Asked, probereport.Outcomes(seen.Outcomes), advice(seen.Outcomes),
+	return fmt.Errorf("queried %s for %s %s, %s: %s. %s; try: dig %s@%s -p %d %s %s (--no-check skips this check)",
+		s.Server, name, rrtype, history.Count(seen.Asked, "time"), probereport.Outcomes(seen.Outcomes), advice(seen.Outcomes),
 		over, s.Server.Addr(), s.Server.Port(), name, rrtype)
 }
 

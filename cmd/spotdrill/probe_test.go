@@ -124,7 +124,7 @@ func TestProbeReportsWindowsAndHoldsThemAgainstTheLimits(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "queries.bin")
 	stdout, code, err := runProbe(t.Context(), "--server", server, "--name", "a.b", "--rate", "500", "--mode", "fixed",
 		"--for", "1s", "--json", "--out", out, "--max-window", "50ms", "--max-lost", "99")
-	if code != exitFailed || !strings.Contains(err.Error(), "100 queries were lost, --max-lost allows 99") {
+	if code != exitFailed || !strings.Contains(err.Error(), "100 queries lost, --max-lost allows 99") {
 		t.Errorf("exit %d: %v", code, err)
 	}
 	passed := strings.Contains(err.Error(), "--max-window allows 50ms")

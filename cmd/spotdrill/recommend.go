@@ -150,9 +150,9 @@ func printAdvice(cmd *cobra.Command, a recommend.Advice, asJSON bool) error {
 	}
 	switch broken, unknown := a.Broken(); {
 	case broken > 0:
-		return exitError{exitFailed, fmt.Errorf("%d rules are violated by %s", broken, a.Name())}
+		return exitError{exitFailed, fmt.Errorf("%s violates %s", a.Name(), history.Count(broken, "rule"))}
 	case unknown > 0:
-		return exitError{exitUnknown, fmt.Errorf("%d rules could not be evaluated for %s", unknown, a.Name())}
+		return exitError{exitUnknown, fmt.Errorf("%s could not be evaluated for %s", history.Count(unknown, "rule"), a.Name())}
 	}
 	return nil
 }

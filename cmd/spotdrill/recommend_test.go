@@ -125,7 +125,7 @@ items:
 		stdout, want string
 	}{
 		"nothing to warn of": {[]string{"--kubeconfig", sound}, 0, "nothing to warn of", ""},
-		"a short lameduck":   {[]string{"--kubeconfig", short}, exitFailed, "    lameduck 5s\n", "1 rules are violated by kube-system/coredns"},
+		"a short lameduck":   {[]string{"--kubeconfig", short}, exitFailed, "    lameduck 5s\n", "kube-system/coredns violates 1 rule"},
 		"as JSON":            {[]string{"--kubeconfig", short, "--json"}, exitFailed, `"rule": "lameduck-outlasts-readiness"`, ""},
 		"nobody answers":     {[]string{"--kubeconfig", nobody}, exitHarness, "", "cluster at https://127.0.0.1:1: list nodes: "},
 		"no such file":       {[]string{"--kubeconfig", nobody + "-none"}, exitUsage, "", "choose one with --kubeconfig and --context"},
@@ -142,7 +142,7 @@ items:
 		"of both":            {[]string{"-f", exported, "--kubeconfig", sound}, exitUsage, "", "--filename reads files instead of a cluster"},
 		"without a drill":    {[]string{"--kubeconfig", sound, "--confidence", "0.99", "--stand-in"}, exitUsage, "", "--confidence, --stand-in: requires --drill"},
 		// The advice is printed nevertheless.
-		"no safe setting":                   {standIn(short), exitFailed, `warning lameduck-outlasts-readiness`, "no setting of the matrix is safe\n1 rules are violated by kube-system/coredns"},
+		"no safe setting":                   {standIn(short), exitFailed, `warning lameduck-outlasts-readiness`, "no setting of the matrix is safe\nkube-system/coredns violates 1 rule"},
 		"no safe setting, and none to warn": {standIn(sound), exitFailed, "nothing to warn of", "no setting of the matrix is safe"},
 		"no such matrix":                    {[]string{"--drill", "--matrix", "none.yaml"}, exitUsage, "", "read matrix: open none.yaml"},
 	} {

@@ -58,12 +58,12 @@ func TestSweepRefusesWhatItCannotDrill(t *testing.T) {
 		}
 	}
 	for want, args := range map[string][]string{
-		"accepts 1 arg(s), received 0":                      {},
-		"read matrix: open none.yaml":                       {"none.yaml"},
-		"lossRate: 0 is not more than 0 and less than 1":    {own},
-		`--proxy-mode is "iptabels"; allowed: `:             {exampleSweep, "--dry-run", "--proxy-mode", "iptabels"},
-		`no handler is named "bultin"`:                      {exampleSweep, "--handler", "bultin"},
-		"(line 1) are of another base, set, mode, handler ": {exampleSweep, "--out", dir},
+		"accepts 1 arg(s), received 0":                                   {},
+		"read matrix: open none.yaml":                                    {"none.yaml"},
+		"lossRate: 0 is not more than 0 and less than 1":                 {own},
+		`--proxy-mode is "iptabels"; did you mean "iptables"? allowed: `: {exampleSweep, "--dry-run", "--proxy-mode", "iptabels"},
+		`no handler is named "bultin"`:                                   {exampleSweep, "--handler", "bultin"},
+		"(line 1) are of another base, set, mode, handler ":              {exampleSweep, "--out", dir},
 	} {
 		stdout, stderr, code := spotdrill(t, append([]string{"sweep"}, args...)...)
 		if code != exitUsage || !strings.Contains(stderr, want) || stdout != "" {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spotdrill/spotdrill/framework/engine"
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/strict"
 	"github.com/spotdrill/spotdrill/framework/system"
 )
 
@@ -43,7 +44,7 @@ func newUpCommand() *cobra.Command {
 				return fmt.Errorf("print the addresses: %w", err)
 			}
 			if opts.Spares > 0 {
-				stderrLine("%d spare workers and %d virtual nodes wait for launches; Ctrl-C ends this, and leaves the cluster", opts.Spares, opts.Virtual)
+				stderrLine("%s and %s wait for launches; Ctrl-C ends this, and leaves the cluster", history.Count(opts.Spares, "spare worker"), history.Count(opts.Virtual, "virtual node"))
 				<-cmd.Context().Done()
 			}
 			return sys.Release()
@@ -78,7 +79,7 @@ func systemFlags(flags *pflag.FlagSet, opts *system.Options) {
 // checkSystem reports errors that would otherwise show only after minutes.
 func checkSystem(opts system.Options) error {
 	if modes := history.ProxyModes(); !slices.Contains(modes, opts.ProxyMode) {
-		return usage("--proxy-mode is %q; allowed: %s", opts.ProxyMode, strings.Join(history.Words(modes), ", "))
+		return usage("--proxy-mode is %q%s", opts.ProxyMode, strict.Among(string(opts.ProxyMode), history.Words(modes)))
 	}
 	if opts.Spares < 0 || opts.Spares > maxSpares {
 		return usage("--spare is %d; allowed: 0 to %d", opts.Spares, maxSpares)
@@ -103,15 +104,23 @@ func newDownCommand() *cobra.Command {
 		Short: "Remove the cluster, its containers and its network",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := system.Down(cmd.Context(), opts); err != nil {
-				return err
+			found, err := system.Down(cmd.Context(), opts)
+			if err == nil {
+				stderrLine("%s", removed(opts.Cluster, found))
 			}
-			stderrLine("removed cluster %s, its containers and its network", opts.Cluster)
-			return nil
+			return err
 		},
 	}
 	clusterFlag(cmd.Flags(), &opts)
 	return cmd
+}
+
+// removed is what became of a cluster.
+func removed(cluster string, found bool) string {
+	if !found {
+		return "nothing to remove: there is no cluster " + cluster
+	}
+	return fmt.Sprintf("removed cluster %s, its containers and its network", cluster)
 }
 
 func newCleanCommand() *cobra.Command {
@@ -130,13 +139,15 @@ func newCleanCommand() *cobra.Command {
 				printf(cmd.OutOrStdout(), "cluster %s\n%s", opts.Cluster, kept)
 				return nil
 			}
-			if err := system.Down(cmd.Context(), opts); err != nil {
+			found, err := system.Down(cmd.Context(), opts)
+			if err != nil {
 				return err
 			}
 			if err := kept.Remove(cmd.Context()); err != nil {
 				return err
 			}
-			stderrLine("removed cluster %s, %d images, and %d files and folders", opts.Cluster, len(kept.Images), len(kept.Files))
+			stderrLine("%s", removed(opts.Cluster, found))
+			stderrLine("removed %s and %s", history.Count(len(kept.Images), "image"), history.Count(len(kept.Files), "cached file or folder"))
 			return nil
 		},
 	}

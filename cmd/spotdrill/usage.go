@@ -9,6 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/spotdrill/spotdrill/framework/strict"
 )
 
 // What a wrong command line is answered with: what was given, what is near it, and where to look.
@@ -16,15 +18,10 @@ import (
 // helpWidth is the longest line of a help, in columns.
 const helpWidth = 100
 
-// nearest is a hint at the word that is like the given one, or "". A word is like another one if few
-// letters must be changed.
+// nearest is a hint at the word that is like the given one, or "".
 func nearest(given string, words []string) string {
-	names := &cobra.Command{SuggestionsMinimumDistance: 2}
-	for _, word := range words {
-		names.AddCommand(&cobra.Command{Use: word, Run: func(*cobra.Command, []string) {}})
-	}
-	if like := names.SuggestionsFor(given); len(like) > 0 {
-		return fmt.Sprintf("; did you mean %q?", like[0])
+	if near := strict.Nearest(given, words); near != "" {
+		return fmt.Sprintf("; did you mean %q?", near)
 	}
 	return ""
 }
@@ -58,7 +55,10 @@ func usageErrors(cmd *cobra.Command) {
 				return nil
 			}
 			if i := slices.IndexFunc(args, func(arg string) bool { return !slices.Contains(cmd.ValidArgs, arg) }); i >= 0 && len(cmd.ValidArgs) > 0 {
-				return usage("%q is none of %s%s", args[i], strings.Join(cmd.ValidArgs, ", "), nearest(args[i], cmd.ValidArgs))
+				return usage("%q is not known%s", args[i], strict.Among(args[i], cmd.ValidArgs))
+			}
+			if len(cmd.ValidArgs) > 0 {
+				return usage("%w; it is used as: %s, with one of %s", err, cmd.UseLine(), strings.Join(cmd.ValidArgs, ", "))
 			}
 			if !cmd.HasSubCommands() {
 				return usage("%w; it is used as: %s; see %s --help", err, cmd.UseLine(), cmd.CommandPath())

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/spotdrill/spotdrill/framework/history"
 )
 
 // fieldsMost limits the fields of a schema, readMost what is read of it: the letters of the words, and some
@@ -30,7 +32,7 @@ func fieldsOf(doc any) (map[string]string, error) {
 		return nil, errors.New("its definitions use each other too often to be read")
 	}
 	if len(w.fields) > fieldsMost {
-		return nil, fmt.Errorf("it has more than %d fields", fieldsMost)
+		return nil, fmt.Errorf("it has more than %s", history.Count(fieldsMost, "field"))
 	}
 	if len(w.fields) == 1 {
 		return nil, errors.New("it has no properties")

@@ -10,6 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
+	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/wrap"
 )
 
@@ -127,7 +128,7 @@ func (a *AWS) Network(ctx context.Context) (Network, error) {
 		return Network{}, fmt.Errorf("list subnets: %w", err)
 	}
 	if len(images.Images) < 2 || len(subnets.Subnets) == 0 {
-		return Network{}, fmt.Errorf("LocalStack has %d images and %d default subnets in %s, need two and one", len(images.Images), len(subnets.Subnets), a.Zone())
+		return Network{}, fmt.Errorf("LocalStack has %s and %d default subnets in %s, need two and one", history.Count(len(images.Images), "image"), len(subnets.Subnets), a.Zone())
 	}
 	subnet := subnets.Subnets[0]
 	groups, err := a.ec2.DescribeSecurityGroups(ctx, &ec2.DescribeSecurityGroupsInput{

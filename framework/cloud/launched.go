@@ -11,6 +11,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/spotdrill/spotdrill/framework/history"
 )
 
 // Launched is an instance that was launched for the cluster, in addition to its fixed workers.
@@ -89,7 +91,7 @@ func (a *AWS) Launch(ctx context.Context, cluster string, as Launch) (string, er
 		return "", fmt.Errorf("launch an instance of type %s: %w", as.Type, err)
 	}
 	if len(out.Instances) != 1 {
-		return "", fmt.Errorf("launch an instance of type %s: got %d instances", as.Type, len(out.Instances))
+		return "", fmt.Errorf("launch an instance of type %s: got %s", as.Type, history.Count(len(out.Instances), "instance"))
 	}
 	return aws.ToString(out.Instances[0].InstanceId), nil
 }

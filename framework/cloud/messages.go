@@ -15,6 +15,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	sqstypes "github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
+	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/wrap"
 )
 
@@ -77,7 +78,7 @@ func putChunk(ctx context.Context, client *eventbridge.Client, bus string, envel
 		return nil, err
 	}
 	if len(out.Entries) != len(entries) {
-		return nil, fmt.Errorf("sent %d events, got %d answers", len(entries), len(out.Entries))
+		return nil, fmt.Errorf("sent %s, got %s", history.Count(len(entries), "event"), history.Count(len(out.Entries), "answer"))
 	}
 	ids := make([]string, len(entries))
 	var refused []error
@@ -92,7 +93,7 @@ func putChunk(ctx context.Context, client *eventbridge.Client, bus string, envel
 		}
 	}
 	if out.FailedEntryCount > 0 && refused == nil {
-		refused = append(refused, fmt.Errorf("%d events refused without a reason", out.FailedEntryCount))
+		refused = append(refused, fmt.Errorf("%s refused without a reason", history.Count(out.FailedEntryCount, "event")))
 	}
 	return ids, errors.Join(refused...)
 }

@@ -166,7 +166,7 @@ func (c *Cluster) whyNoProxy(ctx context.Context, nodes int) string {
 		}
 	}
 	if ready != nodes {
-		return fmt.Sprintf("%d of %d kube-proxy pods are Ready", ready, nodes)
+		return fmt.Sprintf("Ready pods of kube-proxy: %d of %d", ready, nodes)
 	}
 	return ""
 }

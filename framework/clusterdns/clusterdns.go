@@ -26,6 +26,7 @@ import (
 	"github.com/spotdrill/spotdrill/framework/cluster"
 	"github.com/spotdrill/spotdrill/framework/coredns"
 	"github.com/spotdrill/spotdrill/framework/engine"
+	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/nodes"
 	"github.com/spotdrill/spotdrill/framework/wait"
 	"github.com/spotdrill/spotdrill/framework/wrap"
@@ -311,7 +312,7 @@ func (d *CoreDNS) whyNotSet(ctx context.Context, mark, text string, want coredns
 		ips = append(ips, p.Status.PodIP)
 	}
 	if len(ips) != want.Replicas {
-		return fmt.Sprintf("%d pods, want %d", len(ips), want.Replicas)
+		return fmt.Sprintf("%s, want %d", history.Count(len(ips), "pod"), want.Replicas)
 	}
 	if why := d.whyNotServed(ctx, ips); why != "" {
 		return why

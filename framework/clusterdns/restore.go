@@ -13,6 +13,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/spotdrill/spotdrill/framework/cluster"
+	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/wait"
 	"github.com/spotdrill/spotdrill/framework/wrap"
 )
@@ -69,7 +70,7 @@ func (d *CoreDNS) waitReady(ctx context.Context, replicas int) error {
 			return err.Error()
 		}
 		if len(pods) != replicas {
-			return fmt.Sprintf("%d of %d pods are Ready", len(pods), replicas)
+			return fmt.Sprintf("%d of %s Ready", len(pods), history.Count(replicas, "pod"))
 		}
 		var ips []string
 		for _, p := range pods {

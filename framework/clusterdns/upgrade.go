@@ -105,7 +105,7 @@ func (d *CoreDNS) whyNotUpgraded(ctx context.Context, version string) string {
 		}
 	}
 	if want := int(ptr.Deref(deploy.Spec.Replicas, 1)); current != want {
-		return fmt.Sprintf("%d of %d pods are Ready", current, want)
+		return fmt.Sprintf("%d of %s Ready", current, history.Count(want, "pod"))
 	}
 	return ""
 }

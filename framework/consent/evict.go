@@ -14,6 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/spotdrill/spotdrill/framework/history"
 )
 
 const (
@@ -139,7 +141,7 @@ func (m *move) left() string {
 		case l.asked:
 			out = append(out, name(l.pod)+" is evicted and terminates")
 		case l.refusal != nil:
-			out = append(out, fmt.Sprintf("%s: %s refused, the last with: %v", name(l.pod), count(l.tries, "eviction"), l.refusal))
+			out = append(out, fmt.Sprintf("%s: %s refused, the last with: %v", name(l.pod), history.Count(l.tries, "eviction"), l.refusal))
 		default:
 			out = append(out, name(l.pod)+" is not evicted")
 		}

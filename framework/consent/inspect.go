@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
@@ -43,7 +44,7 @@ func inspect(ctx context.Context, client kubernetes.Interface, r Request) (inspe
 		return inspection{}, err
 	}
 	if len(dns) < fewestDNS {
-		seen.refuse("Service %s/%s has %s (%s), and a drill needs %d: scale CoreDNS up first", r.DNSNamespace, r.DNSService, count(len(dns), "ready CoreDNS pod"), cmp.Or(few(namesOf(dns)), "none"), fewestDNS)
+		seen.refuse("Service %s/%s has %s (%s), and a drill needs %d: scale CoreDNS up first", r.DNSNamespace, r.DNSService, history.Count(len(dns), "ready CoreDNS pod"), cmp.Or(few(namesOf(dns)), "none"), fewestDNS)
 	}
 	if r.Action == scenarios.EvictCoreDNS {
 		err = seen.inspectEviction(ctx, client, dns)

@@ -86,7 +86,7 @@ func TestRefusals(t *testing.T) {
 			w.pods["kube-system/dns-2"].Spec.NodeName = "n1"
 		}, "none would remain"},
 
-		"a budget without a disruption": {drainN1, func(w *world) { w.budget("shop/web", "web", 0) }, "PodDisruptionBudget shop/web allows no eviction now (1 pods are healthy, it requires 1), and it covers shop/web-1"},
+		"a budget without a disruption": {drainN1, func(w *world) { w.budget("shop/web", "web", 0) }, "PodDisruptionBudget shop/web allows no eviction now (1 pod healthy, it requires 1), and it covers shop/web-1"},
 		"CoreDNS's budget":              {evictDNS, func(w *world) { w.budget("kube-system/dns", "dns", 0) }, "PodDisruptionBudget kube-system/dns allows no eviction"},
 		"a budget of another node's pods": {drainN1, func(w *world) {
 			w.pods["shop/db-0"] = testPod("shop/db-0", "n2")

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/wrap"
 )
 
@@ -47,7 +48,7 @@ func markOf(n *corev1.Node) (*Entry, error) {
 		return nil, nil //nolint:nilnil // no drill has changed it
 	}
 	var e Entry
-	err := fmt.Errorf("it has more than %d bytes", mostMarked)
+	err := fmt.Errorf("it has more than %s", history.Count(mostMarked, "byte"))
 	if len(text) <= mostMarked {
 		err = decode([]byte(text), &e)
 	}

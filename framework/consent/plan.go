@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/spotdrill/spotdrill/framework/foreign"
+	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/wrap"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
@@ -138,7 +139,7 @@ func (i *inspection) describeNotice(dns []corev1.Pod) {
 		p.Touches = append(p.Touches, fmt.Sprintf("The handler there does with it what it does with a real notice. Some handlers also terminate instance %s, and this cannot be put back.", p.Instance))
 	}
 	p.Touches = append(p.Touches, i.losses(dns)...)
-	p.Touches = append(p.Touches, fmt.Sprintf("The handler should mark node %s and move %s from it. A pod for which no other node has room is Pending until the node is put back:", i.node.Name, count(len(i.pods), "pod")))
+	p.Touches = append(p.Touches, fmt.Sprintf("The handler should mark node %s and move %s from it. A pod for which no other node has room is Pending until the node is put back:", i.node.Name, history.Count(len(i.pods), "pod")))
 	p.Safe = []string{
 		"AWS does not interrupt the instance: the notice is synthetic.",
 		"If a PodDisruptionBudget allows no eviction, no notice is sent. But whether budgets are respected is up to the handler.",
@@ -177,7 +178,7 @@ func controllerOf(p corev1.Pod) string {
 
 func areIs(n int, noun string) string {
 	if n == 1 {
-		return count(n, noun) + " is"
+		return history.Count(n, noun) + " is"
 	}
-	return count(n, noun) + " are"
+	return history.Count(n, noun) + " are"
 }

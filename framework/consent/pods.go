@@ -16,6 +16,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/kubectl/pkg/util/podutils"
 	"k8s.io/utils/ptr"
+
+	"github.com/spotdrill/spotdrill/framework/history"
 )
 
 // fewestDNS is how many CoreDNS pods must be ready before a drill: one that is moved, and one
@@ -82,13 +84,13 @@ func bare(p corev1.Pod) bool { return metav1.GetControllerOf(&p) == nil }
 
 func (i *inspection) refuseEmptyDir() {
 	if of := only(i.pods, hasEmptyDir); len(of) > 0 && !i.plan.Request.DeleteEmptyDir {
-		i.refuse("%s would lose the data in emptyDir volumes: %s; allow it, or choose another node", count(len(of), "pod"), few(namesOf(of)))
+		i.refuse("%s would lose the data in emptyDir volumes: %s; allow it, or choose another node", history.Count(len(of), "pod"), few(namesOf(of)))
 	}
 }
 
 func (i *inspection) refuseBare() {
 	if of := only(i.pods, bare); len(of) > 0 && !i.plan.Request.Force {
-		i.refuse("nothing would create %s again, which has no controller: %s; allow it with force, or choose another node", count(len(of), "pod"), few(namesOf(of)))
+		i.refuse("nothing would create %s again, which has no controller: %s; allow it with force, or choose another node", history.Count(len(of), "pod"), few(namesOf(of)))
 	}
 }
 
@@ -154,7 +156,7 @@ func (i *inspection) refuseByBudgets(ctx context.Context, client kubernetes.Inte
 	}
 	for at, pods := range blocked {
 		if b := list.Items[at]; len(pods) > 0 {
-			i.refuse("PodDisruptionBudget %s/%s allows no eviction now (%d pods are healthy, it requires %d), and it covers %s: wait until its pods are healthy, or change it", b.Namespace, b.Name, b.Status.CurrentHealthy, b.Status.DesiredHealthy, few(pods))
+			i.refuse("PodDisruptionBudget %s/%s allows no eviction now (%s healthy, it requires %d), and it covers %s: wait until its pods are healthy, or change it", b.Namespace, b.Name, history.Count(b.Status.CurrentHealthy, "pod"), b.Status.DesiredHealthy, few(pods))
 		}
 	}
 	return nil

@@ -121,7 +121,7 @@ func (f Fault) String() string {
 		text += ", silent afterwards too"
 	}
 	if f.Count > 0 {
-		text += fmt.Sprintf(", %d calls", f.Count)
+		text += ", " + history.Count(f.Count, "call")
 	}
 	if calls := slices.Concat(f.Actions, f.Verbs); len(calls) > 0 {
 		text += " of " + strings.Join(calls, ", ")
@@ -249,6 +249,6 @@ func oneOf[T ~string](p *problems, field string, value T, allowed []T) bool {
 	if slices.Contains(allowed, value) {
 		return true
 	}
-	p.add(field, "%q is not known; allowed: %s", value, strings.Join(history.Words(allowed), ", "))
+	p.add(field, "%q is not known%s", value, strict.Among(string(value), history.Words(allowed)))
 	return false
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/spotdrill/spotdrill/framework/files"
+	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/strict"
 )
 
@@ -39,7 +40,7 @@ func None() Description {
 // one, which is nil otherwise. Errors: those of Load.
 func LoadPair(namesOrPaths []string) (under Description, other *Description, err error) {
 	if n := len(namesOrPaths); n < 1 || n > 2 {
-		return under, nil, fmt.Errorf("%d handlers: give one, or two for the drills of two handlers", n)
+		return under, nil, fmt.Errorf("%s: give one, or two for the drills of two handlers", history.Count(n, "handler"))
 	}
 	if under, err = Load(namesOrPaths[0]); err != nil || len(namesOrPaths) == 1 {
 		return under, nil, err
@@ -59,8 +60,8 @@ func Load(nameOrPath string) (Description, error) {
 		return read(descriptions, embedded(nameOrPath), embedded(nameOrPath))
 	}
 	if !strings.ContainsAny(nameOrPath, `/\.`) {
-		return Description{}, fmt.Errorf("no handler is named %q; known: %s, or the path of a description such as ./my-handler/handler.yaml",
-			nameOrPath, strings.Join(Names(), ", "))
+		return Description{}, fmt.Errorf("no handler is named %q%s, or the path of a description such as ./my-handler/handler.yaml",
+			nameOrPath, strict.Among(nameOrPath, Names()))
 	}
 	if info, err := os.Stat(nameOrPath); err == nil && info.IsDir() {
 		nameOrPath = filepath.Join(nameOrPath, "handler.yaml")

@@ -25,9 +25,9 @@ var invalid = map[string][]string{
 	"invalid-api-version":               {`:1: apiVersion: "spotdrill.dev/v2" is not known; allowed: spotdrill.dev/v1alpha1`},
 	"invalid-kind":                      {`testdata/invalid-kind.yaml is a scenario, not a handler: spotdrill run testdata/invalid-kind.yaml plays it`},
 	"invalid-name":                      {`:3: name: "My Handler" is not a DNS label: up to 63 of a-z, 0-9 and -`},
-	"invalid-field":                     {`:8: unknown field "mark" in the document; allowed: apiVersion, commitPoint, configurations, deletesNode, deviations, electsLeader, features, image, keeps, kind, launches, manifests, marks, name, noWatch, reads, ready, settings, sqsActions, url, version, workers`},
+	"invalid-field":                     {`:8: unknown field "mark" in the document; did you mean "marks"? allowed: apiVersion, commitPoint, configurations, deletesNode, deviations, electsLeader, features, image, keeps, kind, launches, manifests, marks, name, noWatch, reads, ready, settings, sqsActions, url, version, workers`},
 	"invalid-field-in-marks":            {`:8: unknown field "cordon" in marks; allowed: event, reporter, taint, unschedulable`},
-	"invalid-feature":                   {`:9: features[1]: "spots" is not known; allowed: ` + features},
+	"invalid-feature":                   {`:9: features[1]: "spots" is not known; did you mean "spot"? allowed: ` + features},
 	"invalid-features-of-nothing":       {`:8: features: a handler that installs nothing cannot claim any`},
 	"invalid-image-built":               {`:5: image.built: "other" is not known; allowed: self`},
 	"invalid-image-both":                {`:5: image: needs either ref or built, not both`},
@@ -45,9 +45,9 @@ var invalid = map[string][]string{
 	"invalid-workers": {
 		`:11: workers.capacity: "reserved" is not known; allowed: spot, on-demand`,
 		`:12: workers.condition: needs manifests, whose objects have it`,
-		`:13: workers.tags.cluster: "CLUSTER" is not known; allowed: ` + knownToWorkers,
+		`:13: workers.tags.cluster: "CLUSTER" is not known; did you mean "CLUSTER_NAME"? allowed: ` + knownToWorkers,
 	},
-	"invalid-workers-field":            {`:11: unknown field "label" in workers; allowed: capacity, condition, labels, manifests, tags`},
+	"invalid-workers-field":            {`:11: unknown field "label" in workers; did you mean "labels"? allowed: capacity, condition, labels, manifests, tags`},
 	"invalid-workers-of-nothing":       {`:4: workers: a handler that installs nothing can have no objects, tags or labels for workers`},
 	"invalid-workers-manifest-missing": {`:10: workers.manifests[0]: read manifest: open testdata/missing.yaml: no such file or directory`},
 	"invalid-workers-one-name":         {`testdata/manifests/one-name.yaml:1: metadata.name "mine" needs ${NODE_NAME} or ${INSTANCE_ID}: there is one object for each worker`},
@@ -66,7 +66,7 @@ var invalid = map[string][]string{
 	"invalid-object-without-name": {`testdata/manifests/without-name.yaml:1: the document needs apiVersion, kind and metadata.name`},
 	"invalid-several": {
 		`:2: kind: "Handler" is not known; allowed: HandlerUnderTest`,
-		`:9: features[0]: "spots" is not known; allowed: ` + features,
+		`:9: features[0]: "spots" is not known; did you mean "spot"? allowed: ` + features,
 	},
 	"invalid-several-unread": {
 		`:7: unknown field "deploymnet" in ready; allowed: daemonSet, deployment, timeout`,
@@ -103,7 +103,7 @@ func TestLoadRefuses(t *testing.T) {
 
 func TestLoadOfAnUnknownNameSaysWhatIsPossible(t *testing.T) {
 	_, err := Load("karpentre")
-	want := `no handler is named "karpentre"; known: builtin, builtin-imds, karpenter, nth, nth-imds, none, or the path of a description such as ./my-handler/handler.yaml`
+	want := `no handler is named "karpentre"; did you mean "karpenter"? allowed: builtin, builtin-imds, karpenter, nth, nth-imds, none, or the path of a description such as ./my-handler/handler.yaml`
 	if err == nil || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}

@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 
+	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/wrap"
 )
 
@@ -66,7 +67,7 @@ func (r running) read(ctx context.Context) (workload, error) {
 		return workload{
 			d.Spec.Selector, d.Spec.Template,
 			s.ObservedGeneration >= d.Generation && want >= int32(r.workers) && s.UpdatedNumberScheduled == want && s.NumberAvailable == want,
-			[]string{fmt.Sprintf("of %d nodes that it is for, it is available on %d, and up to date on %d; %d workers are the handler's", want, s.NumberAvailable, s.UpdatedNumberScheduled, r.workers)},
+			[]string{fmt.Sprintf("of %s that it is for, it is available on %d, and up to date on %d; the handler's are %s", history.Count(want, "node"), s.NumberAvailable, s.UpdatedNumberScheduled, history.Count(r.workers, "worker"))},
 		}, nil
 	}
 	d, err := r.client.AppsV1().Deployments(r.namespace).Get(ctx, r.name, metav1.GetOptions{})

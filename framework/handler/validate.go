@@ -34,7 +34,7 @@ func (f *problems) wrong(field, format string, args ...any) {
 // oneOf requires an allowed value.
 func (f *problems) oneOf(field, value string, allowed []string) {
 	if !slices.Contains(allowed, value) {
-		f.wrong(field, "%q is not known; allowed: %s", value, strings.Join(allowed, ", "))
+		f.wrong(field, "%q is not known%s", value, strict.Among(value, allowed))
 	}
 }
 

@@ -64,7 +64,7 @@ func NewQueryWriter(out io.Writer, header any) *QueryWriter {
 func (w *QueryWriter) text(v any) []byte {
 	text, err := json.Marshal(v)
 	if err == nil && len(text) > maxJSON {
-		err = fmt.Errorf("a text of %d bytes is too long for a query record", len(text))
+		err = fmt.Errorf("a text of %s is too long for a query record", Count(len(text), "byte"))
 	}
 	w.keep(err)
 	return text
@@ -101,7 +101,7 @@ func (w *QueryWriter) stream(key streamKey) (int, error) {
 		return n, nil
 	}
 	if n = len(w.streams); n > math.MaxUint16 {
-		return 0, fmt.Errorf("more than %d streams", n)
+		return 0, fmt.Errorf("more than %s", Count(n, "stream"))
 	}
 	w.streams[key] = n
 	text := w.text(key)
@@ -281,7 +281,7 @@ func (r *QueryReader) introduce(stream int, length uint64) error {
 
 func (r *QueryReader) end(b []byte) error {
 	if count := binary.LittleEndian.Uint64(b); count != r.count {
-		return fmt.Errorf("its end has %d queries", count)
+		return fmt.Errorf("its end has %s", Count(count, "query"))
 	}
 	var err error
 	if r.trailer, err = r.text(uint64(span(b[8:]))); err != nil {
@@ -300,7 +300,7 @@ func (r *QueryReader) end(b []byte) error {
 
 func (r *QueryReader) text(length uint64) ([]byte, error) {
 	if length > maxJSON {
-		return nil, fmt.Errorf("a text of %d bytes, want %d at most", length, maxJSON)
+		return nil, fmt.Errorf("a text of %s, want %d at most", Count(length, "byte"), maxJSON)
 	}
 	b := make([]byte, length)
 	return b, r.read(b)
@@ -316,5 +316,5 @@ func (r *QueryReader) read(b []byte) error {
 }
 
 func (r *QueryReader) damaged(err error) error {
-	return fmt.Errorf("read query record: after %d queries: %w", r.count, err)
+	return fmt.Errorf("read query record: after %s: %w", Count(r.count, "query"), err)
 }

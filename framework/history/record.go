@@ -297,7 +297,7 @@ func loadQueries(dir string) (queries []Query, err error) {
 			return queries, err
 		}
 		if len(queries) == MostQueries {
-			return queries, fmt.Errorf("%w: more than %d queries", files.ErrTooLarge, MostQueries)
+			return queries, fmt.Errorf("%w: more than %s", files.ErrTooLarge, Count(MostQueries, "query"))
 		}
 		queries = append(queries, q)
 	}
@@ -396,6 +396,20 @@ func (c *Clock) Rebase(other Anchor) (shift, bound time.Duration) {
 // wallClockBound is the disagreement to expect of two NTP-kept wall clocks in
 // one data centre; RFC 5905 names tens of milliseconds over the internet.
 const wallClockBound = 50 * time.Millisecond
+
+// Count writes a number of things: "1 pod", "2 queries". The noun is in the singular.
+func Count[N ~int | ~int32 | ~int64 | ~uint32 | ~uint64](n N, noun string) string {
+	switch stem, ends := strings.CutSuffix(noun, "y"); {
+	case n == 1:
+	case ends:
+		noun = stem + "ies"
+	case strings.HasSuffix(noun, "ch"):
+		noun += "es"
+	default:
+		noun += "s"
+	}
+	return fmt.Sprintf("%d %s", n, noun)
+}
 
 // Seconds writes an offset the way reports show it: "12.345s".
 func Seconds(d time.Duration) string { return fmt.Sprintf("%.3fs", d.Seconds()) }

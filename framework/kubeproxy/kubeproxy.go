@@ -96,9 +96,9 @@ func whyNotRolledOut(d *appsv1.DaemonSet, generation int64) string {
 	case s.ObservedGeneration < generation:
 		return "its controller has not seen the change"
 	case s.DesiredNumberScheduled == 0 || s.UpdatedNumberScheduled < s.DesiredNumberScheduled:
-		return fmt.Sprintf("%d of %d pods are replaced", s.UpdatedNumberScheduled, s.DesiredNumberScheduled)
+		return fmt.Sprintf("replaced pods: %d of %d", s.UpdatedNumberScheduled, s.DesiredNumberScheduled)
 	case s.NumberAvailable < s.DesiredNumberScheduled:
-		return fmt.Sprintf("%d of %d pods are available", s.NumberAvailable, s.DesiredNumberScheduled)
+		return fmt.Sprintf("available pods: %d of %d", s.NumberAvailable, s.DesiredNumberScheduled)
 	}
 	return ""
 }

@@ -50,9 +50,9 @@ func TestWhyNotRolledOut(t *testing.T) {
 		want   string
 	}{
 		{appsv1.DaemonSetStatus{ObservedGeneration: 6, DesiredNumberScheduled: 5, UpdatedNumberScheduled: 5, NumberAvailable: 5}, "has not seen"},
-		{appsv1.DaemonSetStatus{ObservedGeneration: 7}, "0 of 0 pods are replaced"},
-		{appsv1.DaemonSetStatus{ObservedGeneration: 7, DesiredNumberScheduled: 5, UpdatedNumberScheduled: 4, NumberAvailable: 5}, "4 of 5 pods are replaced"},
-		{appsv1.DaemonSetStatus{ObservedGeneration: 7, DesiredNumberScheduled: 5, UpdatedNumberScheduled: 5, NumberAvailable: 4}, "4 of 5 pods are available"},
+		{appsv1.DaemonSetStatus{ObservedGeneration: 7}, "replaced pods: 0 of 0"},
+		{appsv1.DaemonSetStatus{ObservedGeneration: 7, DesiredNumberScheduled: 5, UpdatedNumberScheduled: 4, NumberAvailable: 5}, "replaced pods: 4 of 5"},
+		{appsv1.DaemonSetStatus{ObservedGeneration: 7, DesiredNumberScheduled: 5, UpdatedNumberScheduled: 5, NumberAvailable: 4}, "available pods: 4 of 5"},
 		{appsv1.DaemonSetStatus{ObservedGeneration: 7, DesiredNumberScheduled: 5, UpdatedNumberScheduled: 5, NumberAvailable: 5}, ""},
 	} {
 		got := whyNotRolledOut(&appsv1.DaemonSet{Status: c.status}, 7)

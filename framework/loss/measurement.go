@@ -213,7 +213,7 @@ func (s Stream) Thin(st *story.Story, rate int) string {
 		}
 	}
 	if expected := float64(rate) * (to - from).Seconds(); float64(asked) < AskedShare*expected {
-		return fmt.Sprintf("%d queries on record, %.0f expected", asked, expected)
+		return fmt.Sprintf("%s on record, %.0f expected", history.Count(asked, "query"), expected)
 	}
 	return ""
 }

@@ -101,7 +101,7 @@ func (p *Prober) Distrusted() (string, history.Event) {
 		}
 		switch late := e.Numbers[history.LateP99]; {
 		case e.Numbers[history.Dropped] > 0:
-			return fmt.Sprintf("%.0f answers came, but its node was too busy to take them", e.Numbers[history.Dropped]), e
+			return history.Count(int(e.Numbers[history.Dropped]), "answer") + " came, but its node was too busy to take them", e
 		case !(late <= LateP99.Seconds()): // also NaN
 			return fmt.Sprintf("the 99th percentile left %.0f ms late", late*1000), e
 		}
@@ -113,7 +113,7 @@ func (p *Prober) Distrusted() (string, history.Event) {
 	case len(p.Sent) == 0:
 		return "no query of it is on record", history.Event{}
 	case float64(p.Unsent) > UnsentShare*float64(p.Asked):
-		return fmt.Sprintf("%d of %d queries could not leave", p.Unsent, p.Asked), history.Event{}
+		return fmt.Sprintf("%d of %s could not leave", p.Unsent, history.Count(p.Asked, "query")), history.Event{}
 	}
 	return "", history.Event{}
 }

@@ -151,7 +151,7 @@ func (c Client) RemovePods(ctx context.Context, namespace string, selected metav
 			}
 		}
 		if len(list.Items) > 0 {
-			return fmt.Sprintf("%d pods are still there", len(list.Items))
+			return fmt.Sprintf("pods that are still there: %d", len(list.Items))
 		}
 		return ""
 	})
@@ -230,7 +230,7 @@ func (c Client) DeploymentReady(ctx context.Context, namespace, name string) err
 		}
 		want := ptr.Deref(d.Spec.Replicas, 1)
 		if d.Status.ObservedGeneration < d.Generation || d.Status.AvailableReplicas != want || d.Status.Replicas != want {
-			return fmt.Sprintf("%d of %d replicas are available", d.Status.AvailableReplicas, want) + c.whyNotReady(ctx, namespace, d.Spec.Selector)
+			return fmt.Sprintf("available replicas: %d of %d", d.Status.AvailableReplicas, want) + c.whyNotReady(ctx, namespace, d.Spec.Selector)
 		}
 		return ""
 	})

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/spotdrill/spotdrill/framework/history"
 )
 
 const (
@@ -46,7 +48,7 @@ func (l Load) TooMuch(most float64) string {
 
 // String is the load for the plan.
 func (l Load) String() string {
-	adds := fmt.Sprintf("adds %.0f queries/s to %d CoreDNS pods", l.Adds, l.DNSPods)
+	adds := fmt.Sprintf("adds %.0f queries/s to %s", l.Adds, history.Count(l.DNSPods, "CoreDNS pod"))
 	if !l.Known {
 		return fmt.Sprintf("%s; their own rate is not known: %s", adds, l.Why)
 	}

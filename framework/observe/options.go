@@ -176,7 +176,7 @@ func (o Options) limit(rate int) (time.Duration, error) {
 	case o.For == 0:
 		return longest, nil
 	case o.For > longest:
-		return 0, fmt.Errorf("%v with %d queries/s are more than %d queries, and to judge more takes more than 1 GiB: give a --for of up to %v, lower --rate or --probers, or raise --max-queries", o.For, rate, o.MaxQueries, longest)
+		return 0, fmt.Errorf("%v with %d queries/s are more than %s, and to judge more takes more than 1 GiB: give a --for of up to %v, lower --rate or --probers, or raise --max-queries", o.For, rate, history.Count(o.MaxQueries, "query"), longest)
 	}
 	return o.For, nil
 }

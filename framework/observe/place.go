@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/spotdrill/spotdrill/framework/guard"
+	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/objects"
 	"github.com/spotdrill/spotdrill/framework/prober"
 	"github.com/spotdrill/spotdrill/framework/wait"
@@ -150,7 +151,7 @@ func (p *placed) ready(ctx context.Context, want int, image string, progress fun
 	images := imagesToCome{image: image, since: map[string]time.Time{}}
 	ctx, giveUp := context.WithCancelCause(ctx)
 	defer giveUp(nil)
-	err = wait.Until(ctx, startTimeout, fmt.Sprintf("%d probers in namespace %s to start", want, p.namespace), func(ctx context.Context) string {
+	err = wait.Until(ctx, startTimeout, fmt.Sprintf("%s in namespace %s to start", history.Count(want, "prober"), p.namespace), func(ctx context.Context) string {
 		list, err := p.Clientset.CoreV1().Pods(p.namespace).List(ctx, p.selected())
 		if err != nil {
 			return err.Error()
@@ -177,7 +178,7 @@ func (p *placed) ready(ctx context.Context, want int, image string, progress fun
 		progress(fmt.Sprintf("starting probers: %d of %d", len(pods), want))
 		if len(pods) < want {
 			if why == "" && len(list.Items) < want {
-				why = fmt.Sprintf("%d pods are there; is one refused? kubectl -n %s get events", len(list.Items), p.namespace)
+				why = fmt.Sprintf("%s there; is one refused? kubectl -n %s get events", history.Count(len(list.Items), "pod"), p.namespace)
 			}
 			return why
 		}

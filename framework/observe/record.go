@@ -80,7 +80,7 @@ func (c *Cluster) Prepare(ctx context.Context, o Options) (*Observation, error) 
 		o.Scenario.Settle = strict.Duration(o.Settle)
 	}
 	if obs.Scenario, err = o.Scenarios.With(o.Scenario, o.probe(obs.Probers), o.Gates); err != nil {
-		return obs, fmt.Errorf("%d probers with %d queries/s each: %w", obs.Probers, o.serviceRate(), err)
+		return obs, fmt.Errorf("%s with %d queries/s each: %w", history.Count(obs.Probers, "prober"), o.serviceRate(), err)
 	}
 	if obs.direct, err = c.dnsPods(ctx, o.DNS); err != nil {
 		return obs, err
@@ -263,17 +263,17 @@ func (o *Observation) middle(ctx context.Context, rec *recorder, probers *prober
 func (o *Observation) awaitCalm(ctx context.Context, rec *recorder, probers *probers) error {
 	err := wait.Until(ctx, calmWithin, fmt.Sprintf("DNS to answer everything for %s", calm), func(context.Context) string {
 		asked, lost := rec.Counts()
-		o.progress(fmt.Sprintf("querying: %d queries, %d lost", asked, lost))
+		o.progress(fmt.Sprintf("querying: %s, %d lost", history.Count(asked, "query"), lost))
 		switch {
 		case probers.begun() < o.Probers:
-			return fmt.Sprintf("%d of %d probers query", probers.begun(), o.Probers)
+			return fmt.Sprintf("%d of %s query", probers.begun(), history.Count(o.Probers, "prober"))
 		case rec.AnsweredFor() < calm:
-			return fmt.Sprintf("%d of %d queries were lost", lost, asked)
+			return fmt.Sprintf("%d of %s lost", lost, history.Count(asked, "query"))
 		}
 		return ""
 	})
 	if asked, lost := rec.Counts(); err != nil && lost > 0 && ctx.Err() == nil {
-		return fmt.Errorf("%w: %d of %d queries were lost in %s, and nothing was begun", ErrBrokenBefore, lost, asked, calmWithin)
+		return fmt.Errorf("%w: %d of %s lost in %s, and nothing was begun", ErrBrokenBefore, lost, history.Count(asked, "query"), calmWithin)
 	}
 	return err
 }
@@ -287,7 +287,7 @@ func (o *Observation) watchLosses(ctx context.Context, rec *recorder, end contex
 	_, before := rec.Counts()
 	for {
 		asked, lost := rec.Counts()
-		text := fmt.Sprintf("observing for %s: %d queries, %d lost", time.Since(start).Round(time.Second), asked, lost)
+		text := fmt.Sprintf("observing for %s: %s, %d lost", time.Since(start).Round(time.Second), history.Count(asked, "query"), lost)
 		if settling, _ := o.waits.Load().(string); settling != "" {
 			text += "; settling: " + settling
 		}

@@ -152,7 +152,7 @@ func (s QueryStream) validate(timeout time.Duration) error {
 		if s.Ports < 1 || s.Ports > MaxPorts {
 			bad("ports is %d: want 1 to %d in %s mode", s.Ports, MaxPorts, s.Mode)
 		} else if ids := s.Rate * int((timeout+rememberFor)/time.Millisecond) / 1000 / s.Ports; s.Mode != history.HTTPKept && ids > maxRememberedIDs {
-			bad("%d queries/s over %d ports would run out of query ids: use %d ports or more", s.Rate, s.Ports, s.Ports*ids/maxRememberedIDs+1)
+			bad("%d queries/s over %s would run out of query ids: use %s or more", s.Rate, history.Count(s.Ports, "port"), history.Count(s.Ports*ids/maxRememberedIDs+1, "port"))
 		}
 	default:
 		bad("mode is %q: want one of %v", s.Mode, history.Modes())
@@ -165,10 +165,10 @@ func (s QueryStream) validate(timeout time.Duration) error {
 		bad("path is %q: %s mode has none", s.Path, s.Mode)
 	}
 	if len(s.Questions) == 0 || len(s.Questions) > MaxQuestions {
-		bad("%d questions: want 1 to %d", len(s.Questions), MaxQuestions)
+		bad("%s: want 1 to %d", history.Count(len(s.Questions), "question"), MaxQuestions)
 	}
 	if s.BufferSize != 0 && (s.BufferSize < MinBufferSize || s.BufferSize > MaxBufferSize) {
-		bad("buffer size is %d: want %d to %d octets, or 0 for no EDNS0", s.BufferSize, MinBufferSize, MaxBufferSize)
+		bad("buffer size is %d: want %d to %s, or 0 for no EDNS0", s.BufferSize, MinBufferSize, history.Count(MaxBufferSize, "octet"))
 	}
 	for _, q := range s.Questions {
 		if _, ok := dns.IsDomainName(q.Name); !ok || !dns.IsFqdn(q.Name) {

@@ -75,12 +75,12 @@ func Collect(ctx context.Context, body io.Reader, rec *history.Recorder, node st
 	summary, err := c.collect(body)
 	switch {
 	case ctx.Err() != nil:
-		return Summary{}, fmt.Errorf("collect probe record: after %d queries: %w", c.queries, context.Cause(ctx))
+		return Summary{}, fmt.Errorf("collect probe record: after %s: %w", history.Count(c.queries, "query"), context.Cause(ctx))
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return Summary{}, fmt.Errorf("collect probe record: it ends after %d queries without a summary: "+
 			"the prober or the connection to it broke: %w", c.queries, err)
 	case err != nil:
-		return Summary{}, fmt.Errorf("collect probe record: after %d queries: %w", c.queries, err)
+		return Summary{}, fmt.Errorf("collect probe record: after %s: %w", history.Count(c.queries, "query"), err)
 	}
 	return summary, nil
 }
@@ -125,7 +125,7 @@ func (c *collector) collect(body io.Reader) (Summary, error) {
 	case s == nil:
 		return Summary{}, errors.New("its trailer has no summary")
 	case s.Asked+s.Echo.Asked != c.queries:
-		return Summary{}, fmt.Errorf("the prober reports %d queries, but %d arrived", s.Asked+s.Echo.Asked, c.queries)
+		return Summary{}, fmt.Errorf("the prober reports %s, but %d arrived", history.Count(s.Asked+s.Echo.Asked, "query"), c.queries)
 	}
 	c.end(last.Summary)
 	return *last.Summary, nil

@@ -164,9 +164,9 @@ func (t *tally) figures() Figures {
 	}
 	switch {
 	case t.unsent > 0:
-		f.Behind = fmt.Sprintf("%d of %d queries were not sent: %v", t.unsent, t.asked, t.reason)
+		f.Behind = fmt.Sprintf("%d of %s not sent: %v", t.unsent, history.Count(t.asked, "query"), t.reason)
 	case t.dropped > 0:
-		f.Behind = fmt.Sprintf("%d answers arrived but were dropped: this machine had too much load to receive them in time", t.dropped)
+		f.Behind = fmt.Sprintf("%s dropped on arrival: this machine had too much load to receive them in time", history.Count(t.dropped, "answer"))
 	}
 	return f
 }

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+
+	"github.com/spotdrill/spotdrill/framework/history"
 )
 
 // batch is a parsed answer to ReceiveMessage: every message as the upstream wrote it,
@@ -41,7 +43,7 @@ func parseBatch(c *call, body []byte) (batch, error) {
 	}
 	a, err := parseAnswer(c, 200, nil, body)
 	if err == nil && len(a.messages) != len(b.messages) {
-		err = fmt.Errorf("%d messages of %d found", len(b.messages), len(a.messages))
+		err = fmt.Errorf("%s of %d found", history.Count(len(b.messages), "message"), len(a.messages))
 	}
 	b.known = a.messages
 	return b, err

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spotdrill/spotdrill/framework/addon"
 	"github.com/spotdrill/spotdrill/framework/coredns"
+	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/strict"
 )
 
@@ -151,6 +152,6 @@ func (a Advice) WithAddOnValues(v AddOnValues) Advice {
 		return a
 	}
 	nodes, cores := scaling.Min*coredns.NodesPerReplica, scaling.Min*coredns.CoresPerReplica
-	return a.With(breaks("auto-scaling-by-size", "autoScaling from %d to %d stays at %d up to %d nodes and %d cores, and the cluster has %s",
-		scaling.Min, scaling.Max, scaling.Min, nodes, cores, size))
+	return a.With(breaks("auto-scaling-by-size", "autoScaling from %d to %d stays at %d up to %s and %s, and the cluster has %s",
+		scaling.Min, scaling.Max, scaling.Min, history.Count(nodes, "node"), history.Count(cores, "core"), size))
 }

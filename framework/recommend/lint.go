@@ -163,7 +163,7 @@ func (d DNS) lintReplicas(s coredns.Settings) []Finding {
 		f.Fix = "find out why: `kubectl -n " + d.Workload.Namespace + " describe " + strings.ToLower(string(d.Workload.Kind)) + " " + d.Workload.Name + "`"
 		found = append(found, f)
 	case spot == len(d.Pods):
-		found = append(found, breaks(rule, "all %d pods are on spot nodes: %s", spot, places(d.Pods)))
+		found = append(found, breaks(rule, "all %s are on spot nodes: %s", history.Count(spot, "pod"), places(d.Pods)))
 	case spot+len(unlabelled) == len(d.Pods):
 		f := unknown(rule, "no label shows the capacity of %s%s", strings.Join(unlabelled, ", "), after("; ", d.NodesUnread))
 		f.Fix = "label the nodes with " + history.CapacityLabel + ", or ensure that one of them is not spot"
@@ -226,9 +226,9 @@ func (d DNS) lintBudgets(s coredns.Settings) []Finding {
 	case err != nil:
 		return []Finding{unknown(rule, "PodDisruptionBudget %s: %v", b.Name, err)}
 	case allowed < 1:
-		return []Finding{breaks(rule, "PodDisruptionBudget %s allows no eviction of %d pods", b.Name, s.Replicas)}
+		return []Finding{breaks(rule, "PodDisruptionBudget %s allows no eviction of %s", b.Name, history.Count(s.Replicas, "pod"))}
 	case b.Status.ObservedGeneration == b.Generation && b.Status.ExpectedPods > 0 && b.Status.DisruptionsAllowed < 1:
-		f := breaks(rule, "PodDisruptionBudget %s allows no eviction now: %d pods are healthy and it requires %d", b.Name, b.Status.CurrentHealthy, b.Status.DesiredHealthy)
+		f := breaks(rule, "PodDisruptionBudget %s allows no eviction now: %s healthy, and it requires %d", b.Name, history.Count(b.Status.CurrentHealthy, "pod"), b.Status.DesiredHealthy)
 		f.Fix = "find out why pods are unhealthy: `kubectl -n " + b.Namespace + " get pods`"
 		return []Finding{f}
 	}
@@ -253,7 +253,9 @@ func allows(spec policyv1.PodDisruptionBudgetSpec, replicas int) (int, error) {
 // Size is that of a cluster.
 type Size struct{ Nodes, Cores int }
 
-func (s Size) String() string { return fmt.Sprintf("%d nodes with %d cores", s.Nodes, s.Cores) }
+func (s Size) String() string {
+	return fmt.Sprintf("%s with %s", history.Count(s.Nodes, "node"), history.Count(s.Cores, "core"))
+}
 
 // sizeOf counts what EKS counts. Parts of a core add up to whole ones.
 func sizeOf(nodes []corev1.Node) Size {
@@ -281,7 +283,7 @@ func (d DNS) lintSize(s coredns.Settings) []Finding {
 	}
 	f := breaks(rule, "replicas %d, and the cluster has %s", s.Replicas, d.Size).fixedBy(want)
 	if by := d.scaledBy(); by != "" {
-		f.Fix = fmt.Sprintf("at least %d replicas as the minimum of the autoscaler that owns them (%s)", want, by)
+		f.Fix = fmt.Sprintf("at least %s as the minimum of the autoscaler that owns them (%s)", history.Count(want, "replica"), by)
 	}
 	f.Why = fmt.Sprintf(f.Why, coredns.NodesPerReplica, coredns.CoresPerReplica)
 	return []Finding{f}

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/spotdrill/spotdrill/framework/coredns"
+	"github.com/spotdrill/spotdrill/framework/history"
 )
 
 // lintSpread checks whether the pods end together with one node, or with one zone.
@@ -22,9 +23,9 @@ func (d DNS) lintSpread() []Finding {
 	}
 	switch {
 	case !elsewhere(func(p Pod) string { return p.Node }) && d.Size.Nodes > 1:
-		return []Finding{breaks("not-all-on-one-node", "all %d pods are on node %s, and the cluster has %d nodes", len(d.Pods), first.Node, d.Size.Nodes)}
+		return []Finding{breaks("not-all-on-one-node", "all %s are on node %s, and the cluster has %s", history.Count(len(d.Pods), "pod"), first.Node, history.Count(d.Size.Nodes, "node"))}
 	case d.Zones > 1 && first.Zone != "" && !elsewhere(func(p Pod) string { return p.Zone }):
-		return []Finding{breaks("not-all-in-one-zone", "all %d pods are in zone %s, and the nodes are in %d zones", len(d.Pods), first.Zone, d.Zones)}
+		return []Finding{breaks("not-all-in-one-zone", "all %s are in zone %s, and the nodes are in %s", history.Count(len(d.Pods), "pod"), first.Zone, history.Count(d.Zones, "zone"))}
 	}
 	return nil
 }

@@ -61,7 +61,7 @@ func (r *Runner) condition(a scenarios.Await) (name string, holds func(context.C
 	case a.Launched != "":
 		return "launched since " + a.Launched, func(context.Context) (bool, error) { return len(r.launchedSince(a.Launched)) > 0, nil }
 	case a.DNSPods > 0:
-		return fmt.Sprintf("%d CoreDNS pods", a.DNSPods), func(ctx context.Context) (bool, error) { return r.dns.HasPods(ctx, a.DNSPods) }
+		return history.Count(a.DNSPods, "CoreDNS pod"), func(ctx context.Context) (bool, error) { return r.dns.HasPods(ctx, a.DNSPods) }
 	case a.Ready != "":
 		return "ready " + a.Ready, func(ctx context.Context) (bool, error) { return r.workload.readyAgain(ctx, a.Ready) }
 	default:

@@ -118,7 +118,7 @@ func whereToProbe(probers int, targets []string) corev1.NodeAffinity {
 // proberPods waits until the pods of the Job have addresses, and returns them in order of
 // their index. They need not be Ready for their recorders to start.
 func (p *probers) proberPods(ctx context.Context, want int) (pods []corev1.Pod, err error) {
-	err = wait.Until(ctx, objects.StartTimeout, fmt.Sprintf("%d pods of Job %s/prober to have addresses", want, system.Namespace), func(ctx context.Context) string {
+	err = wait.Until(ctx, objects.StartTimeout, fmt.Sprintf("%s of Job %s/prober to have addresses", history.Count(want, "pod"), system.Namespace), func(ctx context.Context) string {
 		list, err := p.pods.Clientset.CoreV1().Pods(system.Namespace).List(ctx, metav1.ListOptions{LabelSelector: batchv1.JobNameLabel + "=prober"})
 		if err != nil {
 			return err.Error()

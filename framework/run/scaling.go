@@ -74,7 +74,7 @@ func (s *scaling) run(ctx context.Context) error {
 			return err
 		}
 		if size.next(nodes, cores, s.now()) {
-			s.Record(history.NewDNSDisrupted(history.ScaleDNS, history.With(history.Numbers{history.Replicas: float64(size.replicas)}), history.Note(fmt.Sprintf("by auto scaling, for %d nodes with %d cores", nodes, cores))))
+			s.Record(history.NewDNSDisrupted(history.ScaleDNS, history.With(history.Numbers{history.Replicas: float64(size.replicas)}), history.Note(fmt.Sprintf("by auto scaling, for %s with %s", history.Count(nodes, "node"), history.Count(cores, "core")))))
 			if err := s.dns.Scale(ctx, size.replicas); err != nil {
 				return err
 			}

@@ -274,7 +274,7 @@ func (w workload) whyUndecided(ctx context.Context, daemonSet string) string {
 		return err.Error()
 	}
 	if want := int(set.Status.DesiredNumberScheduled); want == 0 || len(list.Items) < want {
-		return fmt.Sprintf("there are %d of %d pods", len(list.Items), want)
+		return fmt.Sprintf("there are %d of %s", len(list.Items), history.Count(want, "pod"))
 	}
 	for i := range list.Items {
 		decided := func(c corev1.PodCondition) bool { return c.Type == corev1.PodScheduled }
@@ -325,7 +325,7 @@ func (w workload) createBudget(ctx context.Context, b scenarios.Budget) error {
 		case err != nil:
 			return err.Error()
 		case pdb.Status.ObservedGeneration < pdb.Generation || pdb.Status.ExpectedPods == 0:
-			return fmt.Sprintf("it counts %d pods", pdb.Status.ExpectedPods)
+			return fmt.Sprintf("it counts %s", history.Count(pdb.Status.ExpectedPods, "pod"))
 		case b.Pods == scenarios.App && int(pdb.Status.CurrentHealthy) != w.Scenario.Workload.Replicas:
 			return fmt.Sprintf("it counts %d healthy pods", pdb.Status.CurrentHealthy)
 		}

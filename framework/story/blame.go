@@ -259,7 +259,7 @@ func CountActs(st *Story, acts map[string][]history.Event) string {
 				evictions++
 			}
 		}
-		out = append(out, fmt.Sprintf("%s: %d changes of the node, %d evictions", NameOf(st, by), len(acts[by])-evictions, evictions))
+		out = append(out, fmt.Sprintf("%s: %s of the node, %s", NameOf(st, by), history.Count(len(acts[by])-evictions, "change"), history.Count(evictions, "eviction")))
 	}
 	return strings.Join(out, "; ")
 }

@@ -212,14 +212,14 @@ func check(node *yaml.Node, t reflect.Type, where string) (wrong []problem) {
 			key, value := node.Content[i], node.Content[i+1]
 			ft, ok := fields[key.Value]
 			if !ok {
-				wrong = append(wrong, problem{key.Line, fmt.Sprintf("unknown field %q in %s; allowed: %s", key.Value, where, allowed(fields)), true})
+				wrong = append(wrong, problem{key.Line, fmt.Sprintf("unknown field %q in %s%s", key.Value, where, Among(key.Value, allowed(fields))), true})
 				continue
 			}
 			wrong = append(wrong, check(value, ft, key.Value)...)
 		}
 	case isNull(node):
 	case t.Kind() == reflect.Struct:
-		return wrongAt(node.Line, "%s must be a mapping with any of: %s", where, allowed(fieldsOf(t)))
+		return wrongAt(node.Line, "%s must be a mapping with any of: %s", where, strings.Join(allowed(fieldsOf(t)), ", "))
 	case t.Kind() == reflect.Slice && node.Kind != yaml.SequenceNode:
 		return wrongAt(node.Line, "%s must be a list", where)
 	case t.Kind() == reflect.Map && node.Kind != yaml.MappingNode:
@@ -260,10 +260,8 @@ func fieldsOf(t reflect.Type) map[string]reflect.Type {
 	return out
 }
 
-// allowed lists the names of fields as an error shows them.
-func allowed(fields map[string]reflect.Type) string {
-	return strings.Join(slices.Sorted(maps.Keys(fields)), ", ")
-}
+// allowed are the names of fields, in order.
+func allowed(fields map[string]reflect.Type) []string { return slices.Sorted(maps.Keys(fields)) }
 
 // Only returns the name and the value of the only pointer field that is set in a
 // struct of alternatives, such as a step or a check. If none or several are set, the
@@ -278,7 +276,7 @@ func Only(v any) (name string, value any, err error) {
 			name, value = key, f.Elem().Interface()
 		}
 	}
-	fields := allowed(fieldsOf(alternatives.Type()))
+	fields := strings.Join(allowed(fieldsOf(alternatives.Type())), ", ")
 	switch len(set) {
 	case 0:
 		return "", nil, fmt.Errorf("nothing is set; requires exactly one of: %s", fields)

@@ -71,15 +71,15 @@ func TestDecodeErrors(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
 		"empty":          {"", "f.yaml:1: the file is empty"},
 		"only a comment": {"# nothing\n", "f.yaml:1: the file is empty"},
-		"unknown field":  {"name: x\nnmae: y\n", `f.yaml:2: unknown field "nmae" in the document; allowed: bowls, name, next, notes, oven, steps`},
-		"several": {"nmae: y\noven:\n  degree: 3\n  for: 5\nsteps:\n  - stir: {tmes: 1}\n  -\n  - bake: {}\nbowls: [big]\n", "f.yaml:1: unknown field \"nmae\" in the document; allowed: bowls, name, next, notes, oven, steps\n" +
-			"f.yaml:3: unknown field \"degree\" in oven; allowed: degrees, for\n" +
+		"unknown field":  {"name: x\nnmae: y\n", `f.yaml:2: unknown field "nmae" in the document; did you mean "name"? allowed: bowls, name, next, notes, oven, steps`},
+		"several": {"nmae: y\noven:\n  degree: 3\n  for: 5\nsteps:\n  - stir: {tmes: 1}\n  -\n  - bake: {}\nbowls: [big]\n", "f.yaml:1: unknown field \"nmae\" in the document; did you mean \"name\"? allowed: bowls, name, next, notes, oven, steps\n" +
+			"f.yaml:3: unknown field \"degree\" in oven; did you mean \"degrees\"? allowed: degrees, for\n" +
 			"f.yaml:4: \"5\" is not a duration; write a number with its unit, such as 500ms, 5s or 2m\n" +
-			"f.yaml:6: unknown field \"tmes\" in stir; allowed: times\nf.yaml:7: an item of steps is empty\n" +
+			"f.yaml:6: unknown field \"tmes\" in stir; did you mean \"times\"? allowed: times\nf.yaml:7: an item of steps is empty\n" +
 			"f.yaml:8: unknown field \"bake\" in steps; allowed: stir, wait\nf.yaml:9: bowls must be a mapping"},
 		"field that YAML skips":   {"Chef: x\n", `f.yaml:1: unknown field "Chef" in the document; allowed: bowls, name, next, notes, oven, steps`},
-		"nested":                  {"oven:\n  degree: 3\n", `f.yaml:2: unknown field "degree" in oven; allowed: degrees, for`},
-		"behind a pointer":        {"next:\n  next:\n    nam: x\n", `f.yaml:3: unknown field "nam" in next; allowed: bowls, name, next, notes, oven, steps`},
+		"nested":                  {"oven:\n  degree: 3\n", `f.yaml:2: unknown field "degree" in oven; did you mean "degrees"? allowed: degrees, for`},
+		"behind a pointer":        {"next:\n  next:\n    nam: x\n", `f.yaml:3: unknown field "nam" in next; did you mean "name"? allowed: bowls, name, next, notes, oven, steps`},
 		"in a list":               {"steps:\n  - stir: {times: 1}\n  - bake: {}\n", `f.yaml:3: unknown field "bake" in steps; allowed: stir, wait`},
 		"an empty item":           {"steps:\n  - stir: {times: 1}\n  -\n", "f.yaml:3: an item of steps is empty"},
 		"in a map":                {"bowls:\n  big:\n    size: 3\n", `f.yaml:3: unknown field "size" in big; allowed: degrees, for`},
@@ -125,7 +125,7 @@ func TestInlineFieldsAndTimes(t *testing.T) {
 	if m.Main.Name != "bread" || m.Served.Year() != 2026 {
 		t.Errorf("read %+v", m)
 	}
-	if err := Decode("menu.yaml", []byte("nmae: bread\n"), &m); err == nil || !strings.Contains(err.Error(), `unknown field "nmae" in the document; allowed: bowls, name`) {
+	if err := Decode("menu.yaml", []byte("nmae: bread\n"), &m); err == nil || !strings.Contains(err.Error(), `unknown field "nmae" in the document; did you mean "name"? allowed: bowls, name`) {
 		t.Errorf("error %v", err)
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spotdrill/spotdrill/framework/coredns"
 	"github.com/spotdrill/spotdrill/framework/foreign"
+	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/wrap"
 )
 
@@ -81,8 +82,8 @@ func (t Table) Verdict() string {
 		if t.Sweep.ExceptConntrack {
 			conntrack = fmt.Sprintf(", without %d that connection tracking itself lost", r.Counted.Conntrack)
 		}
-		return fmt.Sprintf("smallest safe setting: lameduck %s, readiness %s, grace period %s, %d on %s: nothing lost of %d queries (%s) in %d drills%s; so at confidence %g at most %.3g %% of queries are lost, and at most %.0f %% of drills lose any",
-			r.Lameduck.D(), readiness(r), r.GracePeriod.D(), r.Replicas, r.Placement, r.Counted.Asked, t.Sweep.Mode, r.Judged, conntrack, t.Sweep.Confidence, r.Counted.Bound*100, r.DrillBound*100)
+		return fmt.Sprintf("smallest safe setting: lameduck %s, readiness %s, grace period %s, %d on %s: nothing lost of %s (%s) in %s%s; so at confidence %g at most %.3g %% of queries are lost, and at most %.0f %% of drills lose any",
+			r.Lameduck.D(), readiness(r), r.GracePeriod.D(), r.Replicas, r.Placement, history.Count(r.Counted.Asked, "query"), t.Sweep.Mode, history.Count(r.Judged, "drill"), conntrack, t.Sweep.Confidence, r.Counted.Bound*100, r.DrillBound*100)
 	case t.Count(Unknown) > 0:
 		return "no setting is known to be safe yet"
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spotdrill/spotdrill/framework/cluster"
 	"github.com/spotdrill/spotdrill/framework/engine"
+	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/nodeimages"
 	"github.com/spotdrill/spotdrill/kind"
 )
@@ -139,9 +140,9 @@ func examineCluster(ctx context.Context, eng *engine.Engine, opts Options) engin
 	switch {
 	case len(containers) == 0:
 	case len(stopped) > 0:
-		f.Detail = fmt.Sprintf("%d of its %d containers do not run; the next run restores or recreates it", len(stopped), len(containers))
+		f.Detail = fmt.Sprintf("%d of its %s do not run; the next run restores or recreates it", len(stopped), history.Count(len(containers), "container"))
 	default:
-		f.State, f.Detail = engine.OK, fmt.Sprintf("its %d containers run", len(containers))
+		f.State, f.Detail = engine.OK, fmt.Sprintf("its %s run", history.Count(len(containers), "container"))
 	}
 	return f
 }

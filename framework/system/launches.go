@@ -103,7 +103,7 @@ func (l *Launches) clear(ctx context.Context) (cleared []string, err error) {
 // names is that of the launches.
 func (l *Launches) launch(ctx context.Context, wanted []cloud.Launch) error {
 	if len(wanted) > 0 && l.controller == nil {
-		return fmt.Errorf("launch %d nodes: the system was brought up without spare workers", len(wanted))
+		return fmt.Errorf("launch %s: the system was brought up without spare workers", history.Count(len(wanted), "node"))
 	}
 	for _, as := range wanted {
 		node, err := l.controller.Launch(ctx, as)

@@ -110,7 +110,8 @@ func LocalStack(ctx context.Context, opts Options) (aws *cloud.AWS, stop func(co
 		return nil, nil, err
 	}
 	stop = func(ctx context.Context) error {
-		return remove(ctx, s.engine, cluster.Options{Name: opts.Cluster, Network: opts.Cluster})
+		_, err := remove(ctx, s.engine, cluster.Options{Name: opts.Cluster, Network: opts.Cluster})
+		return err
 	}
 	if err := stop(ctx); err != nil {
 		return nil, nil, err

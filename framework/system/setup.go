@@ -18,6 +18,7 @@ import (
 	"github.com/spotdrill/spotdrill/framework/clusterdns"
 	"github.com/spotdrill/spotdrill/framework/engine"
 	"github.com/spotdrill/spotdrill/framework/handler"
+	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/kubeproxy"
 	"github.com/spotdrill/spotdrill/framework/nodeimages"
 	"github.com/spotdrill/spotdrill/framework/nodes"
@@ -73,7 +74,7 @@ func (s *System) reuse(ctx context.Context, opts cluster.Options, digest string)
 		return "", err
 	}
 	if len(spares) < opts.Spares {
-		return fmt.Sprintf("it has %d spare workers, and %d are required", len(spares), opts.Spares), nil
+		return fmt.Sprintf("it has %s, and %d are required", history.Count(len(spares), "spare worker"), opts.Spares), nil
 	}
 	if err := s.confine(ctx); err != nil {
 		return "", err
@@ -149,7 +150,7 @@ func digestOf(ctx context.Context, c *cluster.Cluster) (digest string, err error
 // create removes what is left of our system and builds it from nothing.
 func (s *System) create(ctx context.Context, opts cluster.Options, localstack, digest, why string) error {
 	s.opts.Log("creating the cluster: %s", why)
-	if err := remove(ctx, s.engine, opts); err != nil {
+	if _, err := remove(ctx, s.engine, opts); err != nil {
 		return err
 	}
 	return s.timed("network, LocalStack and cluster", func() error {

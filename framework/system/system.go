@@ -222,35 +222,36 @@ func Kubeconfig(cluster string) (string, error) {
 }
 
 // Down removes the cluster, LocalStack and their network, and nothing else. It puts back
-// what Up changed outside of them.
-func Down(ctx context.Context, opts Options) error {
+// what Up changed outside of them. Found is false if nothing was there.
+func Down(ctx context.Context, opts Options) (found bool, err error) {
 	claimed, err := claimSystem(opts.Cluster)
 	if err != nil {
-		return err
+		return false, err
 	}
-	return errors.Join(down(ctx, opts), claimed.release())
+	found, err = down(ctx, opts)
+	return found, errors.Join(err, claimed.release())
 }
 
-func down(ctx context.Context, opts Options) error {
+func down(ctx context.Context, opts Options) (found bool, err error) {
 	eng, err := engine.Detect(ctx, engine.Options{Log: opts.Log})
 	if err != nil {
-		return err
+		return false, err
 	}
 	if err := eng.Apply(opts.Cluster); err != nil {
-		return err
+		return false, err
 	}
 	kubeconfig, err := Kubeconfig(opts.Cluster)
 	if err != nil {
-		return err
+		return false, err
 	}
-	err = remove(ctx, eng, cluster.Options{Name: opts.Cluster, Network: opts.Cluster})
+	found, err = remove(ctx, eng, cluster.Options{Name: opts.Cluster, Network: opts.Cluster})
 	if err == nil {
 		err = lowerWeights(ctx, eng)
 	}
 	if rm := os.Remove(kubeconfig); rm != nil && !errors.Is(rm, os.ErrNotExist) {
 		err = errors.Join(err, fmt.Errorf("remove kubeconfig: %w", rm))
 	}
-	return err
+	return found, err
 }
 
 // lowerWeights puts the engine's CPU weight back, unless another cluster of ours needs it.
@@ -262,31 +263,34 @@ func lowerWeights(ctx context.Context, eng *engine.Engine) error {
 	return engine.LowerParents()
 }
 
-func remove(ctx context.Context, eng *engine.Engine, opts cluster.Options) error {
+// remove reports whether there was anything to remove.
+func remove(ctx context.Context, eng *engine.Engine, opts cluster.Options) (found bool, err error) {
 	if _, err := eng.Network(ctx, opts.Network); err == nil {
+		found = true
 		if _, err := eng.EnsureNetwork(ctx, opts.Network, map[string]string{cluster.Label: "true"}); err != nil {
-			return err
+			return found, err
 		}
 	}
 	c, err := cluster.Open(ctx, eng, opts)
 	if err != nil {
-		return err
+		return found, err
 	}
 	if c != nil {
+		found = true
 		if err := c.Delete(ctx); err != nil {
-			return err
+			return found, err
 		}
 	}
 	if err := eng.Remove(ctx, localStackName(opts.Name)); err != nil {
-		return err
+		return found, err
 	}
 	if _, err := eng.Network(ctx, opts.Network); errors.Is(err, engine.ErrNoNetwork) {
-		return nil
+		return found, nil
 	}
 	if err := eng.ReleaseNetwork(ctx, opts.Network); err != nil && !errors.Is(err, engine.ErrNeedsRoot) {
-		return err
+		return found, err
 	}
-	return eng.RemoveNetwork(ctx, opts.Network)
+	return found, eng.RemoveNetwork(ctx, opts.Network)
 }
 
 // settingDNS is a change of CoreDNS's settings in the background.

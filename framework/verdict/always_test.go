@@ -74,11 +74,11 @@ func TestAlways(t *testing.T) {
 		}, check: "reserved nodes untouched", want: Unknown},
 		{name: "harness broke before the end", edit: other(history.NewRunError("lost the watch")), check: "reserved nodes untouched", want: Unknown, got: "recording ends there"},
 
-		{name: "one drain", check: "one drain per node and cause", want: Pass, got: "1 drains"},
+		{name: "one drain", check: "one drain per node and cause", want: Pass, got: "1 drain"},
 		{name: "a second drain of its own accord", edit: func(s *script) {
 			other(history.NewNodeUncordoned(victim))(s)
 			s.at(9, history.NewNodeCordoned(victim))
-		}, check: "one drain per node and cause", want: Fail, got: victim + ": node.cordoned 2 times, and named 1 times"},
+		}, check: "one drain per node and cause", want: Fail, got: victim + ": node.cordoned 2 times, and named 1 time"},
 		{name: "a second drain for a second notice", edit: func(s *script) {
 			other(history.NewNodeUncordoned(victim))(s)
 			s.at(8.5, history.NewNoticePut("again", "", victim))
@@ -119,7 +119,7 @@ func TestAlways(t *testing.T) {
 			other(history.NewRunError("lost the queue"))(s)
 		}, check: "no message lost", want: Unknown},
 
-		{name: "deleted once the drain was recorded", edit: committing("recorded", 6), check: "commit point", want: Pass, got: "1 messages"},
+		{name: "deleted once the drain was recorded", edit: committing("recorded", 6), check: "commit point", want: Pass, got: "1 message"},
 		{name: "deleted before the drain was recorded", edit: func(s *script) {
 			committing("recorded", 4.3)(s)
 			markedAt5(s)

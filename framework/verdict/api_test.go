@@ -271,7 +271,7 @@ func TestWatchedAgain(t *testing.T) {
 	})
 	never := func(s *script) { s.drop(isCall) }
 	runAll(t, "watched again after f", play,
-		expectation{name: "watched again", want: Pass, got: "1 watches ended"},
+		expectation{name: "watched again", want: Pass, got: "1 watch ended"},
 		expectation{name: "never", edit: never, want: Fail, got: "watch of /nodes ended at +3.010s, and not begun again by +9.000s"},
 		expectation{name: "late", edit: func(s *script) { never(s); watch(s, 9.5, 200) }, want: Fail},
 		expectation{name: "refused", edit: func(s *script) { never(s); watch(s, 5, 403) }, want: Fail},

@@ -57,7 +57,7 @@ func atDeadline(kept []story.Pod, until time.Duration) (left int, got string) {
 			first = terminating
 		}
 	}
-	got = fmt.Sprintf("at the deadline %d of %d pods were still there", left, len(kept))
+	got = fmt.Sprintf("at the deadline %d of %s still there", left, history.Count(len(kept), "pod"))
 	if first.Kind != "" {
 		got += fmt.Sprintf(", the first of the others began to terminate %s before it", history.Seconds(until-first.At))
 	}

@@ -54,7 +54,7 @@ func budgetKept(j judge, v Verdict, c BudgetKept) Verdict {
 			case room < 0:
 				return v.unknown(fmt.Sprintf("%d were Ready before the notice, and the budget requires %d", n.Ready(), n.Required), put)
 			case here <= room:
-				return v.unknown(fmt.Sprintf("the budget had room for all %d pods on %s, so that it was kept proves nothing", here, node), put)
+				return v.unknown(fmt.Sprintf("the budget had room for all %s on %s, so that it was kept proves nothing", history.Count(here, "pod"), node), put)
 			}
 			lowest = n.Ready()
 		}

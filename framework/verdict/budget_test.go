@@ -156,8 +156,8 @@ func TestBlockedReported(t *testing.T) {
 		}
 	}
 	expect(t, "blocked drain of victim reported", budgetStory, []expectation{
-		{name: "and left in the end", edit: stay, want: Pass, got: "EvictionBlocked by handler after 1.000s; at the deadline 2 of 2 pods were still there"},
-		{name: "and taken in the end", want: Pass, got: "0 of 2 pods were still there, the first of the others began to terminate 43.000s before it"},
+		{name: "and left in the end", edit: stay, want: Pass, got: "EvictionBlocked by handler after 1.000s; at the deadline 2 of 2 pods still there"},
+		{name: "and taken in the end", want: Pass, got: "0 of 2 pods still there, the first of the others began to terminate 43.000s before it"},
 		{name: "on the pod", edit: report(func(e *history.Event) {
 			*e = history.NewClusterEvent("Pod", e.KubernetesReason(), history.Like(*e), history.Node(""), history.Pod("w/app-2"), history.Note("blocked by a PDB"))
 		}), want: Pass},
@@ -178,7 +178,7 @@ func TestBlockedReported(t *testing.T) {
 			stay(s)
 			s.drop(func(e history.Event) bool { return e.Pod == "w/app-1" || e.Pod == "w/app-2" })
 		}, want: Unknown},
-		{name: "and taken before the recording ends", edit: cutAt(20), want: Pass, got: "0 of 2 pods were still there"},
+		{name: "and taken before the recording ends", edit: cutAt(20), want: Pass, got: "0 of 2 pods still there"},
 		{name: "not at all, and the deadline was not reached", edit: func(s *script) {
 			s.drop(kind(history.ClusterEvent))
 			cutAt(20)(s)

@@ -94,7 +94,7 @@ func callsToQueue(j judge, v Verdict, c Calls) Verdict {
 	if c.During != "" {
 		when = fmt.Sprintf(" while fault %q lasts", c.During)
 	}
-	v = v.requires(fmt.Sprintf("at most %d calls in any %s%s", c.Max, per, when), c.During)
+	v = v.requires(fmt.Sprintf("at most %s in any %s%s", history.Count(c.Max, "call"), per, when), c.During)
 	v.Check = strings.TrimSpace(v.Check)
 	from, to := j.Begun, j.Observed
 	if c.During != "" {
@@ -114,7 +114,7 @@ func callsToQueue(j judge, v Verdict, c Calls) Verdict {
 	switch {
 	case len(most) > c.Max:
 		common, _ := story.MostCommon(most)
-		return v.fail(fmt.Sprintf("%d calls within %s from +%s on, mostly %s; %d are allowed", len(most), per, history.Seconds(story.Arrived(most[0])), common.Action, c.Max), capped(most)...)
+		return v.fail(fmt.Sprintf("%s within %s from +%s on, mostly %s; %d are allowed", history.Count(len(most), "call"), per, history.Seconds(story.Arrived(most[0])), common.Action, c.Max), capped(most)...)
 	case j.Unrecorded(to) != "" || j.History.Damage != "":
 		return v.unknown("the calls are not all on record")
 	case to-from < per:
@@ -122,12 +122,12 @@ func callsToQueue(j judge, v Verdict, c Calls) Verdict {
 	case len(calls) == 0:
 		return v.unknown("no call on record: a handler that does not call at all proves nothing")
 	}
-	return v.pass(fmt.Sprintf("%d calls, at most %d within %s", len(calls), len(most), per), capped(most)...)
+	return v.pass(fmt.Sprintf("%s, at most %d within %s", history.Count(len(calls), "call"), len(most), per), capped(most)...)
 }
 
 // callsToAPI counts the calls of each of the handler's pods to the API server.
 func callsToAPI(j judge, v Verdict, c Calls) Verdict {
-	v = v.requires(fmt.Sprintf("at most %d calls to the API server in any %s by one pod", c.Max, c.Per.D()), cmp.Or(c.During, "throughout"))
+	v = v.requires(fmt.Sprintf("at most %s to the API server in any %s by one pod", history.Count(c.Max, "call"), c.Per.D()), cmp.Or(c.During, "throughout"))
 	if why := j.APIUnrecorded(); why != "" {
 		return v.unknown(why)
 	}

@@ -61,7 +61,7 @@ func commitPoint(j judge, v Verdict) (Verdict, bool) {
 		}
 	}
 	v.Numbers = map[string]float64{"messages": float64(judged)}
-	return v.pass(fmt.Sprintf("%d messages deleted in time", judged)), judged > 0
+	return v.pass(fmt.Sprintf("%s deleted in time", history.Count(judged, "message"))), judged > 0
 }
 
 // callsForDrain reports whether the scenario requires the node to be drained for the

@@ -3,6 +3,7 @@ package verdict
 import (
 	"fmt"
 
+	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/story"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
@@ -34,17 +35,17 @@ var checkDisruptedAtOnce = by(Kind{
 }, disruptedAtOnce)
 
 func disruptedAtOnce(j judge, v Verdict, c DisruptedAtOnce) Verdict {
-	v = v.requires(fmt.Sprintf("at most %d nodes being removed at the same time", c.Max), c.Of)
+	v = v.requires(fmt.Sprintf("at most %s being removed at the same time", history.Count(c.Max, "node")), c.Of)
 	all := j.Removals(c.Of)
 	most := story.AtOnce(all)
 	v.Numbers = map[string]float64{"removed": float64(len(all)), "at_once": float64(len(most))}
 	switch {
 	case len(most) > c.Max:
-		return v.fail(fmt.Sprintf("%d nodes were being removed at the same time", len(most)), capped(most)...)
+		return v.fail(fmt.Sprintf("%s being removed at the same time", history.Count(len(most), "node")), capped(most)...)
 	case j.Unseen(j.End) != "":
 		return v.unknown("no more at once: " + j.Unseen(j.End))
 	case len(all) <= c.Max:
-		return v.unknown(fmt.Sprintf("only %d nodes were removed, so that no more were at the same time proves nothing", len(all)))
+		return v.unknown(fmt.Sprintf("only %s removed, so that no more were at the same time proves nothing", history.Count(len(all), "node")))
 	}
-	return v.pass(fmt.Sprintf("%d nodes were removed, never more than %d at the same time", len(all), len(most)), capped(most)...)
+	return v.pass(fmt.Sprintf("%s removed, never more than %d at the same time", history.Count(len(all), "node"), len(most)), capped(most)...)
 }

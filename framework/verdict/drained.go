@@ -114,13 +114,13 @@ func drained(j judge, v Verdict, c Drained) Verdict {
 		return v.unknown(fmt.Sprintf("no evictable pod was on %s, so an empty node proves nothing", node), put)
 	case len(left) == 0:
 		v.Numbers["drained_seconds"] = last.Seconds()
-		return v.pass(fmt.Sprintf("%d pods gone from %s after %s", pods, node, history.Seconds(last)), put)
+		return v.pass(fmt.Sprintf("%s gone from %s after %s", history.Count(pods, "pod"), node, history.Seconds(last)), put)
 	case j.Unseen(until) != "":
-		return v.unknown(fmt.Sprintf("%d of %d pods left on %s: %s", len(left), pods, node, j.Unseen(until)), capped(evidence)...)
+		return v.unknown(fmt.Sprintf("%d of %s left on %s: %s", len(left), history.Count(pods, "pod"), node, j.Unseen(until)), capped(evidence)...)
 	case doubtful == len(left):
-		return v.unknown(fmt.Sprintf("%d of %d pods left on %s: %s", len(left), pods, node, doubt), capped(evidence)...)
+		return v.unknown(fmt.Sprintf("%d of %s left on %s: %s", len(left), history.Count(pods, "pod"), node, doubt), capped(evidence)...)
 	}
-	return v.fail(fmt.Sprintf("%d of %d pods still on %s %s after the notice: %s", len(left), pods, node,
+	return v.fail(fmt.Sprintf("%d of %s still on %s %s after the notice: %s", len(left), history.Count(pods, "pod"), node,
 		history.Seconds(until-put.At), strings.Join(left, ", ")), capped(evidence)...)
 }
 

@@ -42,7 +42,7 @@ func drainedOnce(j judge, v Verdict, c DrainedOnce) Verdict {
 	}
 	until, signs := j.Stays(node), j.Signs(node)
 	if sign, n := story.Most(signs); n > 1 {
-		return v.fail(fmt.Sprintf("%s: %s %d times, the last at +%s", node, sign, n, history.Seconds(signs[sign][n-1].At)), capped(signs[sign])...)
+		return v.fail(fmt.Sprintf("%s: %s %s, the last at +%s", node, sign, history.Count(n, "time"), history.Seconds(signs[sign][n-1].At)), capped(signs[sign])...)
 	}
 	marked := slices.Concat(signs[string(history.NodeCordoned)], signs[string(history.NodeTainted)])
 	announced := signs[handler.DrainEvent]

@@ -37,7 +37,7 @@ var checkEventsBounded = by(Kind{
 }, eventsBounded)
 
 func eventsBounded(j judge, v Verdict, c EventsBounded) Verdict {
-	v = v.requires(fmt.Sprintf("at most %d events for each blocked pod within %s of notice %q", c.Max, scenarios.BlockedTime, c.Notice), c.Pods)
+	v = v.requires(fmt.Sprintf("at most %s for each blocked pod within %s of notice %q", history.Count(c.Max, "event"), scenarios.BlockedTime, c.Notice), c.Pods)
 	node, put, why := j.Noticed(c.Node, c.Notice)
 	if why != "" {
 		return v.unknown(why)
@@ -53,9 +53,9 @@ func eventsBounded(j judge, v Verdict, c EventsBounded) Verdict {
 	case len(kept) == 0:
 		return v.unknown(fmt.Sprintf("no %s pod was blocked on %s", c.Pods, node), put)
 	case len(events) > c.Max*len(kept):
-		return v.fail(fmt.Sprintf("%d events about %d blocked pods", len(events), len(kept)), capped(events)...)
+		return v.fail(fmt.Sprintf("%s about %s", history.Count(len(events), "event"), history.Count(len(kept), "blocked pod")), capped(events)...)
 	case j.Unseen(until) != "":
 		return v.unknown("bounded: "+j.Unseen(until), put)
 	}
-	return v.pass(fmt.Sprintf("%d events about %d blocked pods", len(events), len(kept)), capped(append([]history.Event{put}, events...))...)
+	return v.pass(fmt.Sprintf("%s about %s", history.Count(len(events), "event"), history.Count(len(kept), "blocked pod")), capped(append([]history.Event{put}, events...))...)
 }

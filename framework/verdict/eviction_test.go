@@ -137,7 +137,7 @@ func expect(t *testing.T, name string, play func() *script, table []expectation)
 
 func TestDrainedOfSomePods(t *testing.T) {
 	expect(t, "drained victim of slow", workloadStory, []expectation{
-		{name: "these are gone", want: Pass, got: "1 pods gone"},
+		{name: "these are gone", want: Pass, got: "1 pod gone"},
 		{name: "others are not", edit: func(s *script) { s.drop(of("deaf-0", history.PodDeleted)) }, want: Pass},
 		{name: "these are not", edit: func(s *script) { s.drop(of("slow-a", history.PodDeleted)); s.restoreAt(70) }, want: Fail, got: "w/slow-a"},
 		{name: "none was there", edit: func(s *script) { s.drop(func(e history.Event) bool { return e.Pod == "w/slow-a" }) }, want: Unknown},
@@ -162,8 +162,8 @@ func TestNotScheduled(t *testing.T) {
 		}
 	}
 	expect(t, "no pod comes to victim", workloadStory, []expectation{
-		{name: "none came", want: Pass, got: "4 pods were bound elsewhere"},
-		{name: "one came back", edit: comes("slow", 6, "ReplicaSet/slow"), want: Fail, got: "1 pods came to " + victim + ", the first w/slow-x 1.600s"},
+		{name: "none came", want: Pass, got: "4 pods bound elsewhere"},
+		{name: "one came back", edit: comes("slow", 6, "ReplicaSet/slow"), want: Fail, got: "1 pod came to " + victim + ", the first w/slow-x 1.600s"},
 		{name: "before the mark", edit: comes("slow", 4.2, "ReplicaSet/slow"), want: Pass},
 		{name: "the scheduler had decided already", edit: comes("slow", 4.6, "ReplicaSet/slow"), want: Pass},
 		{name: "the scheduler had decided already, and the watches show it late", edit: comes("slow", 5.1, "ReplicaSet/slow"), want: Pass},
@@ -234,7 +234,7 @@ func TestGraceHonoured(t *testing.T) {
 		}
 	}
 	expect(t, "grace of slow honoured", workloadStory, []expectation{
-		{name: "all of it", want: Pass, got: "1 pods had 20.500s or more"},
+		{name: "all of it", want: Pass, got: "1 pod had 20.500s or more"},
 		{name: "more than its own", edit: grace(60), want: Pass},
 		{name: "less than its own", edit: grace(5), want: Fail, got: "given 5 s of its 30 s"},
 		{name: "cut short later", edit: func(s *script) {
@@ -248,7 +248,7 @@ func TestGraceHonoured(t *testing.T) {
 		{name: "another finished by itself", edit: func(s *script) {
 			s.workloadPod(1, "slow", "slow-0", victim, nil)
 			s.finishes("slow-0", victim, 7)
-		}, want: Pass, got: "1 pods had"},
+		}, want: Pass, got: "1 pod had"},
 		{name: "never began to terminate", edit: func(s *script) {
 			s.drop(of("slow-a", history.PodTerminating))
 			s.at(36, history.NewReclaimed(victim))

@@ -37,5 +37,5 @@ func faults(j judge, v Verdict) (Verdict, bool) {
 		evidence = append(evidence, begun, hit[0])
 	}
 	v.Numbers = map[string]float64{"hits": float64(hits)}
-	return v.pass(fmt.Sprintf("%d hits", hits), capped(evidence)...), true
+	return v.pass(history.Count(hits, "hit"), capped(evidence)...), true
 }

@@ -92,7 +92,7 @@ func TestDeletedAfterAFault(t *testing.T) {
 
 func TestFaultsInjected(t *testing.T) {
 	for _, x := range []expectation{
-		{name: "hit", want: Pass, got: "1 hits"},
+		{name: "hit", want: Pass, got: "1 hit"},
 		{name: "never begun", edit: func(s *script) { s.drop(kind(history.FaultBegun)) }, want: Unknown, got: `"outage" never began`},
 		{name: "nothing hit", edit: func(s *script) { s.drop(kind(history.FaultHit)) }, want: Unknown, got: `"outage" hit no call`},
 		{name: "one of two hit", edit: func(s *script) {
@@ -170,7 +170,7 @@ func TestNotRestarted(t *testing.T) {
 	}
 	const pod, set = "handler-5d8f-x", "ReplicaSet/handler-5d8f"
 	for _, x := range []expectation{
-		{name: "there throughout", want: Pass, got: "1 pods, none restarted"},
+		{name: "there throughout", want: Pass, got: "1 pod, none restarted"},
 		{name: "crashed", edit: func(s *script) {
 			s.at(8, history.NewPodRestarted("default/"+pod, "uid-"+pod, "Error", history.Node(reserved), history.Owner(set), history.With(history.Numbers{history.ExitCode: 2})))
 		}, want: Fail, got: "pod.restarted (Error, exit code 2)"},
@@ -229,7 +229,7 @@ func TestMidDrain(t *testing.T) {
 		}
 	}
 	for _, x := range []expectation{
-		{name: "killed while a pod was left", edit: killed(6), want: Pass, got: "1.500s into the drain, with 1 pods left"},
+		{name: "killed while a pod was left", edit: killed(6), want: Pass, got: "1.500s into the drain, with 1 pod left"},
 		{name: "killed before the drain", edit: killed(4.4), want: Unknown, got: "no drain"},
 		{name: "killed when all was done", edit: killed(10.5), want: Unknown, got: "no pod was left"},
 		{name: "killed and went on", edit: disturb(6, "kill"), want: Unknown, got: "went on as before"},

@@ -82,5 +82,5 @@ func graceHonoured(j judge, v Verdict, c GraceHonoured) Verdict {
 		return v.unknown(fmt.Sprintf("no %s pod was on %s", c.Pods, node), put)
 	}
 	v.Numbers = map[string]float64{"pods": float64(pods), "shortest_seconds": shortest.Seconds()}
-	return v.pass(fmt.Sprintf("%d pods had %s or more", pods, history.Seconds(shortest)), capped(evidence)...)
+	return v.pass(fmt.Sprintf("%s had %s or more", history.Count(pods, "pod"), history.Seconds(shortest)), capped(evidence)...)
 }

@@ -75,7 +75,7 @@ func handlerMemory(j judge, v Verdict, c HandlerMemory) Verdict {
 		return v.unknown("no pod of the handler was seen")
 	}
 	v.Numbers = map[string]float64{"messages": float64(len(sent)), "grown_bytes": worst.Bytes()}
-	got := fmt.Sprintf("%s with %d messages in %s", worst, len(sent), history.Seconds(to-from))
+	got := fmt.Sprintf("%s with %s in %s", worst, history.Count(len(sent), "message"), history.Seconds(to-from))
 	if worst.Bytes() > float64(c.GrowthMiB)*(1<<20) {
 		return v.fail(got, worst.Readings...)
 	}

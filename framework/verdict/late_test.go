@@ -18,7 +18,7 @@ func TestChangesOfPodsSeenLate(t *testing.T) {
 	for _, x := range []expectation{
 		{name: "gone in time", edit: gone(24), want: Pass},
 		{name: "seen gone just after the deadline", edit: gone(24.3), want: Unknown, got: "may have been seen late"},
-		{name: "seen gone long after the deadline", edit: gone(24.6), want: Fail, got: "1 of 1 pods still on"},
+		{name: "seen gone long after the deadline", edit: gone(24.6), want: Fail, got: "1 of 1 pod still on"},
 		{name: "seen gone just after the deadline, and another stays", edit: func(s *script) { gone(24.3)(s); another(s) }, want: Fail, got: "2 of 2 pods still on"},
 		{name: "received late, and drained in time since", edit: func(s *script) {
 			s.only(Require(Drained{Node: "victim", Notice: "reclaim", Within: strict.Duration(sec(3))}))

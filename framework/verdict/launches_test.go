@@ -43,23 +43,23 @@ func TestDisruptedAtOnce(t *testing.T) {
 		}
 	}
 	for _, x := range []expectation{
-		{name: "one after the other", want: Pass, got: "2 nodes were removed, never more than 1"},
-		{name: "the second is marked before the first is gone", edit: moved(bystander, 5.9, history.NodeTainted), want: Fail, got: "2 nodes were being removed"},
+		{name: "one after the other", want: Pass, got: "2 nodes removed, never more than 1"},
+		{name: "the second is marked before the first is gone", edit: moved(bystander, 5.9, history.NodeTainted), want: Fail, got: "2 nodes being removed"},
 		{name: "the second is drained, unmarked, before the first is gone", edit: func(s *script) {
 			s.drop(of(bystander, history.NodeTainted))
 			moved(bystander, 5.9, history.PodEvicted, history.PodTerminating)(s)
-		}, want: Fail, got: "2 nodes were being removed"},
+		}, want: Fail, got: "2 nodes being removed"},
 		{name: "the second is marked as the instance of the first ends", edit: moved(bystander, 6.1, history.NodeTainted), want: Pass},
-		{name: "the first is never gone", edit: func(s *script) { s.drop(of(victim, history.NodeDeleted, history.InstanceEnded)) }, want: Fail, got: "2 nodes were being removed"},
+		{name: "the first is never gone", edit: func(s *script) { s.drop(of(victim, history.NodeDeleted, history.InstanceEnded)) }, want: Fail, got: "2 nodes being removed"},
 		{name: "the second is never removed", edit: func(s *script) {
 			s.drop(of(bystander, history.NodeTainted, history.PodEvicted, history.PodTerminating))
-		}, want: Unknown, got: "only 1 nodes were removed"},
+		}, want: Unknown, got: "only 1 node removed"},
 		{name: "within a budget of two", edit: func(s *script) {
 			more := s.scenario.Checks[0].Requirement.(DisruptedAtOnce)
 			more.Max = 2
 			s.scenario.Checks[0] = Require(more)
 			moved(bystander, 11, history.NodeTainted)(s)
-		}, want: Unknown, got: "only 2 nodes were removed"},
+		}, want: Unknown, got: "only 2 nodes removed"},
 	} {
 		x.check = "nodes removed at once for new-ami"
 		x.run(t, twoDriftedStory)
@@ -115,7 +115,7 @@ func lostInDrainStory() *script {
 
 func TestForgotten(t *testing.T) {
 	for _, x := range []expectation{
-		{name: "soon", want: Pass, got: "gone after 3.000s; 1 pods were left on it"},
+		{name: "soon", want: Pass, got: "gone after 3.000s; 1 pod left on it"},
 		{name: "too late", edit: func(s *script) { s.change(history.NodeDeleted, func(e *history.Event) { e.At = sec(13.5) }) }, want: Fail, got: "still there after 5s"},
 		{name: "never", edit: func(s *script) { s.drop(kind(history.NodeDeleted)) }, want: Fail, got: "still there after 5s"},
 		{name: "drained before", edit: func(s *script) {

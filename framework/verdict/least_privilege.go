@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/story"
 )
 
@@ -36,16 +37,16 @@ func privileges(j judge, v Verdict) Verdict {
 	case calls > 0 && (len(allowed) == 0 || queue == ""):
 		return v.unknown("the history does not show what the handler may call, and on which queue")
 	case len(bad) > 0:
-		return v.fail(fmt.Sprintf("%d of %d calls: %s", len(bad), calls, strings.Join(what, ", ")), capped(bad)...)
+		return v.fail(fmt.Sprintf("%d of %s: %s", len(bad), history.Count(calls, "call"), strings.Join(what, ", ")), capped(bad)...)
 	case len(excess) > 0 && story.BuiltIn(j.Story):
 		return v.fail(fmt.Sprintf("%s: verbs %s of %s", excess[0].RBACRole(), excess[0].Action, excess[0].RBACObject()), capped(excess)...)
 	case j.Unrecorded(j.End) != "":
 		return v.unknown("no other call: " + j.Unrecorded(j.End))
 	case len(excess) > 0:
 		v.Want += reportedOnly
-		return v.pass(fmt.Sprintf("%d calls; %s: verbs %s of %s", calls, excess[0].RBACRole(), excess[0].Action, excess[0].RBACObject()), capped(excess)...)
+		return v.pass(fmt.Sprintf("%s; %s: verbs %s of %s", history.Count(calls, "call"), excess[0].RBACRole(), excess[0].Action, excess[0].RBACObject()), capped(excess)...)
 	}
-	return v.pass(fmt.Sprintf("%d calls", calls))
+	return v.pass(history.Count(calls, "call"))
 }
 
 // reportedOnly ends what is required of another handler's rights: who installs it

@@ -55,7 +55,7 @@ func TestAHandlerStopsCleanly(t *testing.T) {
 		want  Outcome
 		got   string
 	}{
-		{"receives nothing more", []func(*script){ends, elsewhere}, Pass, "1 pods received nothing more"},
+		{"receives nothing more", []func(*script){ends, elsewhere}, Pass, "1 pod received nothing more"},
 		{"receives one message more", []func(*script){ends, elsewhere, late}, Fail, "received a message 2.900s after"},
 		{"receives one that was on its way", []func(*script){ends, elsewhere, func(s *script) { s.received(9, "10.0.1.1") }}, Pass, "nothing more"},
 		{"receives nothing, and polls", []func(*script){ends, elsewhere, polling}, Fail, "still polled the queue 4.900s after"},
@@ -103,9 +103,9 @@ func TestADrainIsTakenOver(t *testing.T) {
 		got   string
 	}{
 		{"by another replica", []func(*script){by(15, "handler-2")}, Pass, "handler-2 evicted default/app-1 5.000s after"},
-		{"by none", nil, Fail, "nobody evicted the 2 pods that were left"},
+		{"by none", nil, Fail, "nobody evicted the 2 pods left"},
 		{"too late", []func(*script){by(21, "handler-2")}, Fail, "nobody evicted"},
-		{"by the replica itself, before its end", []func(*script){by(9, "handler-1")}, Fail, "nobody evicted the 1 pods"},
+		{"by the replica itself, before its end", []func(*script){by(9, "handler-1")}, Fail, "nobody evicted the 1 pod"},
 		{"by none, and every pod leaves before the time is over", []func(*script){func(s *script) {
 			for _, name := range []string{"app-1", "app-2"} {
 				s.pod(15, history.PodTerminating, name, victim, "ReplicaSet/app")

@@ -54,5 +54,5 @@ func midDrain(j judge, v Verdict, c MidDrain) Verdict {
 	if left == 0 {
 		return v.unknown("no pod was left on "+node+" that a drain has to move", begun, at)
 	}
-	return v.pass(fmt.Sprintf("%s into the drain, with %d pods left", history.Seconds(at.At-begun.At), left), begun, at)
+	return v.pass(fmt.Sprintf("%s into the drain, with %s left", history.Seconds(at.At-begun.At), history.Count(left, "pod")), begun, at)
 }

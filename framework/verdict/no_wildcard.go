@@ -31,9 +31,9 @@ func wildcards(j judge, v Verdict) (Verdict, bool) {
 	case len(rules) == 0:
 		return v, false
 	case len(wild) == 0:
-		return v.pass(fmt.Sprintf("%d rules", len(rules))), true
+		return v.pass(history.Count(len(rules), "rule")), true
 	}
-	got := fmt.Sprintf("%d of %d rules: %s: verbs %s of %s", len(wild), len(rules), wild[0].RBACRole(), wild[0].Action, wild[0].RBACObject())
+	got := fmt.Sprintf("%d of %s: %s: verbs %s of %s", len(wild), history.Count(len(rules), "rule"), wild[0].RBACRole(), wild[0].Action, wild[0].RBACObject())
 	if story.BuiltIn(j.Story) {
 		return v.fail(got, capped(wild)...), true
 	}

@@ -58,5 +58,5 @@ func notRestarted(j judge, v Verdict, _ NotRestarted) Verdict {
 	case j.Unseen(j.End) != "":
 		return v.unknown("not restarted: " + j.Unseen(j.End))
 	}
-	return v.pass(fmt.Sprintf("%d pods, none restarted", pods))
+	return v.pass(fmt.Sprintf("%s, none restarted", history.Count(pods, "pod")))
 }

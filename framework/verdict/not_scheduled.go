@@ -57,12 +57,12 @@ func notScheduled(j judge, v Verdict, c NotScheduled) Verdict {
 	v.Numbers = map[string]float64{"here": float64(len(here)), "elsewhere": float64(elsewhere)}
 	switch {
 	case len(here) > 0:
-		return v.fail(fmt.Sprintf("%d pods came to %s, the first %s %s after the mark", len(here), node, here[0].Pod,
+		return v.fail(fmt.Sprintf("%s came to %s, the first %s %s after the mark", history.Count(len(here), "pod"), node, here[0].Pod,
 			history.Seconds(here[0].At-mark.At)), append([]history.Event{mark}, capped(here)...)...)
 	case j.Unseen(until) != "":
 		return v.unknown("none came: "+j.Unseen(until), mark)
 	case elsewhere == 0:
 		return v.unknown("no pod was bound anywhere after the mark, so that none came proves nothing", mark)
 	}
-	return v.pass(fmt.Sprintf("none; %d pods were bound elsewhere", elsewhere), mark)
+	return v.pass(fmt.Sprintf("none; %s bound elsewhere", history.Count(elsewhere, "pod")), mark)
 }

@@ -108,10 +108,10 @@ func TestObservedClusters(t *testing.T) {
 	}
 	ended := history.NewPodTerminating("ours/prober-own-b", "uid-own-b", history.Node("own-b"))
 	for _, x := range []expectation{
-		{"a connection that broke is no hole", happens(10, history.NewProberResumed("own-b", "reset")), "prober", Pass, "broke 1 times, and its record went on", false},
+		{"a connection that broke is no hole", happens(10, history.NewProberResumed("own-b", "reset")), "prober", Pass, "broke 1 time, and its record went on", false},
 		{"a prober that died is a hole", breakOff(10), "prober", Unknown, "its node did not leave", false},
 		{"its pod was removed, and its node stays", then(breakOff(10), happens(10, ended)), "prober", Unknown, "its node did not leave", false},
-		{"its node was deleted", then(breakOff(10), happens(11, history.NewNodeDeleted("own-b"))), "prober", Pass, "1 probers ended with their nodes", false},
+		{"its node was deleted", then(breakOff(10), happens(11, history.NewNodeDeleted("own-b"))), "prober", Pass, "probers that ended with their nodes: 1", false},
 		{"another node was deleted", then(breakOff(10), happens(11, history.NewNodeDeleted("own-c"))), "prober", Unknown, "its node did not leave", false},
 		{"its node is not Ready", then(breakOff(10), happens(25, history.NewNodeNotReady("own-b", "Unknown"))), "prober", Pass, "ended with their nodes", false},
 		{"its node was cordoned and its pod ended", then(happens(8, history.NewNodeCordoned("own-b")), breakOff(10), happens(10, ended)), "prober", Pass, "ended with their nodes", false},

@@ -30,7 +30,7 @@ func oneDrainPerCause(j judge, v Verdict) Verdict {
 		sign, n := story.Most(signs)
 		drains += n
 		if n > max(1, len(causes)) {
-			return v.fail(fmt.Sprintf("%s: %s %d times, and named %d times", e.Node, sign, n, len(causes)), capped(slices.Concat(causes, signs[sign]))...)
+			return v.fail(fmt.Sprintf("%s: %s %s, and named %s", e.Node, sign, history.Count(n, "time"), history.Count(len(causes), "time")), capped(slices.Concat(causes, signs[sign]))...)
 		}
 	}
 	switch {
@@ -39,5 +39,5 @@ func oneDrainPerCause(j judge, v Verdict) Verdict {
 	case j.Unseen(j.End) != "":
 		return v.unknown("no other drain: " + j.Unseen(j.End))
 	}
-	return v.pass(fmt.Sprintf("%d drains", drains))
+	return v.pass(history.Count(drains, "drain"))
 }

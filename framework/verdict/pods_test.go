@@ -33,9 +33,9 @@ func TestDrained(t *testing.T) {
 		}
 	}
 	for _, x := range []expectation{
-		{name: "drained", want: Pass, got: "1 pods gone"},
+		{name: "drained", want: Pass, got: "1 pod gone"},
 		{name: "on the edge of within", edit: within(6), want: Pass},
-		{name: "later than within", edit: within(5.4), want: Fail, got: "1 of 1 pods still on " + victim + " 5.400s"},
+		{name: "later than within", edit: within(5.4), want: Fail, got: "1 of 1 pod still on " + victim + " 5.400s"},
 		{name: "never", edit: func(s *script) { s.drop(podDeleted) }, want: Fail, got: "default/coredns-a"},
 		{name: "after the deadline", edit: func(s *script) { s.drop(kind(history.Reclaimed)); moveDeletion(24.6)(s) }, want: Fail},
 		{name: "taken before the deadline", edit: func(s *script) {
@@ -56,7 +56,7 @@ func TestDrained(t *testing.T) {
 		{name: "a pod that had finished before the notice stays", edit: func(s *script) {
 			s.pod(1, history.PodPresent, "job", victim, "Job/job")
 			s.at(3, history.NewPodFinished("default/job", "uid-job", "Failed", history.Node(victim), history.Owner("Job/job")))
-		}, want: Pass, got: "1 pods gone"},
+		}, want: Pass, got: "1 pod gone"},
 		{name: "a pod that its kubelet put out stays", edit: func(s *script) {
 			s.pod(1, history.PodPresent, "big", victim, "ReplicaSet/big")
 			s.at(7, history.NewPodEvicted("default/big", "uid-big", "TerminationByKubelet", history.Node(victim)))
@@ -66,8 +66,8 @@ func TestDrained(t *testing.T) {
 			s.drop(podDeleted)
 			s.pod(9, history.PodFinished, "coredns-a", victim, "ReplicaSet/coredns")
 		}, want: Fail, got: "default/coredns-a"},
-		{name: "a pod that tolerates the handler's taint stays", edit: tolerant("example.com/gpu,example.com/disrupted"), want: Pass, got: "1 pods gone"},
-		{name: "a pod that tolerates every taint stays", edit: tolerant("*"), want: Pass, got: "1 pods gone"},
+		{name: "a pod that tolerates the handler's taint stays", edit: tolerant("example.com/gpu,example.com/disrupted"), want: Pass, got: "1 pod gone"},
+		{name: "a pod that tolerates every taint stays", edit: tolerant("*"), want: Pass, got: "1 pod gone"},
 		{name: "a pod that tolerates another taint stays", edit: tolerant("example.com/gpu"), want: Fail, got: "default/tolerant"},
 		{name: "a pod that tolerates some taint of a handler that has none stays", edit: func(s *script) {
 			s.meta.Handler.Taint = ""

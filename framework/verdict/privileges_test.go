@@ -100,7 +100,7 @@ func others(edit func(*script)) func(*script) {
 
 func TestWildcards(t *testing.T) {
 	for _, x := range []expectation{
-		{name: "none", want: Pass, got: "1 rules"},
+		{name: "none", want: Pass, got: "1 rule"},
 		{name: "every verb", edit: granted("*", "/nodes"), want: Fail, got: "1 of 2 rules: ClusterRole handler: verbs * of /nodes"},
 		{name: "every resource", edit: granted("get", "apps/*"), want: Fail, got: "apps/*"},
 		{name: "every group", edit: granted("get", "*/pods"), want: Fail, got: "*/pods"},

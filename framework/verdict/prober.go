@@ -35,7 +35,7 @@ func prober(j judge, v Verdict) Verdict {
 			}
 		}
 		if dropped := e.Numbers[history.Dropped]; dropped > 0 {
-			return v.noise(fmt.Sprintf("%.0f answers came, but this machine was too busy to take them", dropped), e)
+			return v.noise(history.Count(int(dropped), "answer")+" came, but this machine was too busy to take them", e)
 		}
 		ended++
 		asked, unsent, late = asked+e.Numbers[history.Asked], unsent+e.Numbers[history.UnsentQueries], max(late, e.Numbers[history.LateP99])
@@ -111,19 +111,19 @@ func (j judge) observers(v Verdict) Verdict {
 	v.Numbers = map[string]float64{"probers": float64(there), "asked": float64(asked), "unsent": float64(unsent), "late_p99_ms": late * 1000}
 	switch probers := j.Scenario.Probe.Probers; {
 	case there < probers:
-		return v.unknown(fmt.Sprintf("%d of %d probers were there when it began", there, probers))
+		return v.unknown(fmt.Sprintf("%d of %s there when it began", there, history.Count(probers, "prober")))
 	case whole == 0:
 		return v.unknown("no prober was there from the beginning to the end", capped(evidence)...)
 	}
 	got := fmt.Sprintf("%d asked, %d unsent, 99th percentile %.1f ms late", asked, unsent, late*1000)
 	for _, target := range slices.Sorted(maps.Keys(targets)) {
-		got += fmt.Sprintf("; %d of %d probers query %s", targets[target], len(all), target)
+		got += fmt.Sprintf("; %d of %s query %s", targets[target], history.Count(len(all), "prober"), target)
 	}
 	if left > 0 {
-		got += fmt.Sprintf("; %d probers ended with their nodes", left)
+		got += fmt.Sprintf("; probers that ended with their nodes: %d", left)
 	}
 	if again := j.All(func(e history.Event) bool { return e.Kind == history.ProberResumed }); len(again) > 0 {
-		got += fmt.Sprintf("; the connection to a prober broke %d times, and its record went on", len(again))
+		got += fmt.Sprintf("; the connection to a prober broke %s, and its record went on", history.Count(len(again), "time"))
 		evidence = append(evidence, again...)
 	}
 	return v.pass(got, capped(evidence)...)

@@ -40,5 +40,5 @@ func recorded(j judge, v Verdict) Verdict {
 	if e, why := story.OutOfNowhere(j.Story); why != "" {
 		return v.unknown(why, e)
 	}
-	return v.pass(fmt.Sprintf("%d events and %d queries", len(h.Events), len(h.Queries)))
+	return v.pass(fmt.Sprintf("%s and %s", history.Count(len(h.Events), "event"), history.Count(len(h.Queries), "query")))
 }

@@ -122,7 +122,7 @@ func forgotten(j judge, v Verdict, c Removed) Verdict {
 	switch {
 	case ok && deleted.At <= by:
 		v.Numbers = map[string]float64{"forgotten_seconds": (deleted.At - taken.At).Seconds()}
-		return v.pass(fmt.Sprintf("%s gone after %s; %d pods were left on it", node, history.Seconds(deleted.At-taken.At), len(left)), taken, deleted)
+		return v.pass(fmt.Sprintf("%s gone after %s; %s left on it", node, history.Seconds(deleted.At-taken.At), history.Count(len(left), "pod")), taken, deleted)
 	case !ok && j.Unseen(by) != "":
 		return v.unknown("still there: "+j.Unseen(by), taken)
 	}

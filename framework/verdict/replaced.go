@@ -44,7 +44,7 @@ func replaced(j judge, v Verdict, c Replaced) Verdict {
 	switch {
 	case len(missing) == 0:
 		v.Numbers["replaced_seconds"] = (last.At - put.At).Seconds()
-		return v.pass(fmt.Sprintf("%d pods Ready elsewhere after %s", pods, history.Seconds(last.At-put.At)), put, last)
+		return v.pass(fmt.Sprintf("%s Ready elsewhere after %s", history.Count(pods, "pod"), history.Seconds(last.At-put.At)), put, last)
 	case j.Unseen(*put.Until) != "":
 		return v.unknown(fmt.Sprintf("none Ready of %s: %s", strings.Join(slices.Sorted(maps.Keys(missing)), ", "), j.Unseen(*put.Until)), put)
 	}

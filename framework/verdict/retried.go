@@ -81,7 +81,7 @@ func retried(j judge, v Verdict, c Retried) Verdict {
 		return *unknown
 	}
 	v.Numbers = map[string]float64{"calls": float64(len(hit)), "objects": float64(len(last))}
-	return v.pass(fmt.Sprintf("%d calls hit, all of them done in the end", len(hit)), capped(evidence)...)
+	return v.pass(fmt.Sprintf("%s hit, all of them done in the end", history.Count(len(hit), "call")), capped(evidence)...)
 }
 
 func watchedAgain(j judge, v Verdict, c Retried) Verdict {
@@ -112,5 +112,5 @@ func watchedAgain(j judge, v Verdict, c Retried) Verdict {
 		}
 		return v.fail(fmt.Sprintf("watch of %s ended at +%s, and not begun again by +%s", hit.Resource, history.Seconds(hit.At), history.Seconds(until)), hit, ended)
 	}
-	return v.pass(fmt.Sprintf("%d watches ended and begun again", len(hits)), capped(evidence)...)
+	return v.pass(fmt.Sprintf("%s ended and begun again", history.Count(len(hits), "watch")), capped(evidence)...)
 }

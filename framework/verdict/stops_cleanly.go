@@ -83,7 +83,7 @@ func stopsCleanly(j judge, v Verdict, c StopsCleanly) Verdict {
 	if !elsewhere {
 		return v.unknown("no message came after the handler was asked to terminate, so that it received none proves nothing", capped(evidence)...)
 	}
-	return v.pass(fmt.Sprintf("%d pods received nothing more and ended in time", len(pods)), capped(evidence)...)
+	return v.pass(fmt.Sprintf("%s received nothing more and ended in time", history.Count(len(pods), "pod")), capped(evidence)...)
 }
 
 // signalled is how long after a pod began to terminate its process has SIGTERM: the kubelet

@@ -88,5 +88,5 @@ func takenOver(j judge, v Verdict, c TakenOver) Verdict {
 	if why := j.Unseen(until); why != "" && !allLeave {
 		return v.unknown("not taken over: "+why, ended)
 	}
-	return v.fail(fmt.Sprintf("nobody evicted the %d pods that were left within %s after %s had ended", len(left), history.Seconds(until-ended.At), names[0]), ended)
+	return v.fail(fmt.Sprintf("nobody evicted the %s left within %s after %s had ended", history.Count(len(left), "pod"), history.Seconds(until-ended.At), names[0]), ended)
 }

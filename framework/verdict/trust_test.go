@@ -41,7 +41,7 @@ func distrusted() []expectation {
 		{name: "prober asked nothing", edit: number(history.Asked, 0), check: "prober", got: "0 queries asked"},
 		{name: "queries lost on the way to the record", edit: number(history.Asked, 99999), check: "prober", got: "99999 queries asked"},
 		{name: "prober could not send", edit: number(history.UnsentQueries, 40), check: "prober", got: "40 of 1897 queries could not leave", noise: true},
-		{name: "prober could not take answers", edit: number(history.Dropped, 1), check: "prober", got: "1 answers came", noise: true},
+		{name: "prober could not take answers", edit: number(history.Dropped, 1), check: "prober", got: "1 answer came", noise: true},
 		{name: "unsent queries on record", edit: func(s *script) {
 			for at := 6.5; at < 22; at += 0.5 {
 				s.lose(service, fresh, at, at+0.05, history.Unsent)

@@ -72,7 +72,7 @@ func TestHandlersAgree(t *testing.T) {
 	expect(t, "handlers agree about victim", pairStory, []expectation{
 		{name: "the first drains", want: Pass, got: "only builtin acted, 0.400s after the notice"},
 		{name: "the second drains", edit: both(firstRests, secondActs(5), bySecond(history.SQSReceived, history.SQSDeleted)), want: Pass, got: "only nth acted, 1.000s after the notice"},
-		{name: "both drain", edit: secondActs(4.7), want: Fail, got: "both drain: builtin first, nth 0.300s later (builtin: 1 changes of the node, 1 evictions; nth: 1 changes of the node, 1 evictions)"},
+		{name: "both drain", edit: secondActs(4.7), want: Fail, got: "both drain: builtin first, nth 0.300s later (builtin: 1 change of the node, 1 eviction; nth: 1 change of the node, 1 eviction)"},
 		{name: "both drain, the second at the recommendation", edit: secondActs(3), want: Fail, got: "both drain: nth first, builtin 1.400s later"},
 		{name: "the second deletes the message and does nothing", edit: both(firstRests, bySecond(history.SQSReceived, history.SQSDeleted)), want: Fail, got: "nth received and deleted the message at +6.000s and did nothing with worker-spot-a"},
 		{name: "the first deletes the message and does nothing", edit: firstRests, want: Fail, got: "builtin received and deleted the message"},

@@ -56,13 +56,13 @@ func (r Report) WriteText(w io.Writer) error {
 		}{{"latency", sum.Latency}, {"response", sum.Response}} {
 			row(l.name, "p50 %v, p90 %v, p99 %v, p99.9 %v, max %v", short(l.P50), short(l.P90), short(l.P99), short(l.P999), short(l.Max))
 		}
-		row("schedule", "sent late by p99 %v, max %v; %d unsent, %d socket errors, %d answers dropped by the kernel",
-			short(sum.LateP99), short(sum.LateMax), sum.Unsent, sum.SocketErrors, sum.Dropped)
+		row("schedule", "sent late by p99 %v, max %v; %d unsent, %d socket errors, %s dropped by the kernel",
+			short(sum.LateP99), short(sum.LateMax), sum.Unsent, sum.SocketErrors, history.Count(sum.Dropped, "answer"))
 		if sum.Reused > 0 {
-			row("ports", "%d queries left from a port that was used less than 30s before, which connection tracking may remember: lower --rate to 1800", sum.Reused)
+			row("ports", "%s left from a port that was used less than 30s before, which connection tracking may remember: lower --rate to 1800", history.Count(sum.Reused, "query"))
 		}
 		if sum.Ignored > 0 {
-			row("ignored", "%d answers that came after their query's timeout", sum.Ignored)
+			row("ignored", "%s that came after their query's timeout", history.Count(sum.Ignored, "answer"))
 		}
 		if sum.Behind != "" {
 			row("WARNING", "%s", sum.Behind)
@@ -73,7 +73,7 @@ func (r Report) WriteText(w io.Writer) error {
 			row("windows", "%d", n)
 		}
 		if doubts := r.Streams[i].Doubts; len(doubts) > 0 {
-			row("unknown", "%d intervals, %v in all, in which this machine stalled", len(doubts), short(total(doubts)))
+			row("unknown", "%s, %v in all, in which this machine stalled", history.Count(len(doubts), "interval"), short(total(doubts)))
 		}
 		if err := errors.Join(tw.Flush(), r.Streams[i].writeText(tw)); err != nil {
 			return err
@@ -163,7 +163,7 @@ func (r Report) Exceeded(l Limits) error {
 		}
 	}
 	if lost := r.Summary.Lost(); l.MaxLost != nil && lost > *l.MaxLost {
-		errs = append(errs, fmt.Errorf("%d queries were lost, --max-lost allows %d", lost, *l.MaxLost))
+		errs = append(errs, fmt.Errorf("%s lost, --max-lost allows %d", history.Count(lost, "query"), *l.MaxLost))
 	}
 	return errors.Join(errs...)
 }
@@ -177,12 +177,12 @@ func (r Report) Inconclusive(l Limits) error {
 	}
 	switch {
 	case r.Interrupted:
-		return fmt.Errorf("interrupted after %d queries: %v were planned", r.Summary.Asked, r.Plan.For)
+		return fmt.Errorf("interrupted after %s: %v were planned", history.Count(r.Summary.Asked, "query"), r.Plan.For)
 	case l.MaxWindow == nil && l.MaxLost == nil:
 		return nil
 	case len(doubts) > 0:
-		return fmt.Errorf("the limits cannot be evaluated: this machine stalled in %d intervals, %v in all, the first at %s (%s); use a machine with less load",
-			len(doubts), short(total(doubts)), history.Seconds(doubts[0].From), doubts[0].Reason)
+		return fmt.Errorf("the limits cannot be evaluated: this machine stalled in %s, %v in all, the first at %s (%s); use a machine with less load",
+			history.Count(len(doubts), "interval"), short(total(doubts)), history.Seconds(doubts[0].From), doubts[0].Reason)
 	case r.Summary.Behind != "":
 		return fmt.Errorf("the limits cannot be evaluated: %s; lower --rate or use a machine with less load", r.Summary.Behind)
 	}

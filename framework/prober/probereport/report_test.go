@@ -53,14 +53,14 @@ func TestLimits(t *testing.T) {
 		exceeded, inconclusive string // part of the error; empty for none
 	}{
 		"nothing lost":                    {quiet, both, "", ""},
-		"a lost query":                    {losing, losses, "1 queries were lost, --max-lost allows 0", ""},
+		"a lost query":                    {losing, losses, "1 query lost, --max-lost allows 0", ""},
 		"a lost query, another limit":     {losing, windows, "", ""},
 		"an outage":                       {outage, windows, "server: the window at 1.000s lasted 1s or more, --max-window allows 50ms", ""},
 		"an outage, another limit":        {outage, losses, "", ""},
 		"an open window":                  {open, windows, "--max-window allows 50ms", ""},
 		"a schedule that was not kept":    {behind, losses, "", "1 of 10 queries were not sent; lower --rate"},
 		"no limits, schedule not kept":    {behind, Limits{}, "", ""},
-		"a machine that stalled":          {doubtful, losses, "", "stalled in 1 intervals, 0s in all, the first at 0.000s (echo: timeout)"},
+		"a machine that stalled":          {doubtful, losses, "", "stalled in 1 interval, 0s in all, the first at 0.000s (echo: timeout)"},
 		"no limits, machine that stalled": {doubtful, Limits{}, "", ""},
 		"an interrupted probe":            {interrupted, both, "", "interrupted after 0 queries: 1m0s were planned"},
 		"an interrupted probe, no limits": {interrupted, Limits{}, "", "interrupted"},
