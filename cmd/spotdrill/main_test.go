@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/spotdrill/spotdrill/framework/guard"
 	"github.com/spotdrill/spotdrill/framework/history"
@@ -53,7 +54,7 @@ func TestWrongUsageIs64AndPrintsNoData(t *testing.T) {
 		`unknown set "slow"`:                                               {"run", "--set", "slow", "--dry-run"},
 		`"SPORT" is not known; did you mean "SPOT"? allowed: STATE-CHANGE`: {"run", "--profile", "SPORT", "--dry-run"},
 		`pattern "[": syntax error in pattern`:                             {"run", "--only", "[", "--dry-run"},
-		`nothing to play: no scenario of set fast matches`:                 {"run", "--only", "no-such-*", "--dry-run"},
+		`"no-such-*" matches no scenario`:                 {"run", "--only", "no-such-*", "--dry-run"},
 		`--proxy-mode is "eBPF"; allowed: iptables`:                        {"up", "--proxy-mode", "eBPF"},
 		`--repeat is 0: want at least 1`:                                   {"run", "--repeat", "0"},
 		`there is no earlier run in none`:                                  {"run", "--rerun-failed", "--out", "none"},
@@ -90,13 +91,38 @@ func TestWhatIsNearTheUsualCommandLineIsUnderstood(t *testing.T) {
 func TestHelpFitsOnATerminal(t *testing.T) {
 	walk(newRoot(), func(cmd *cobra.Command) {
 		stdout, _, _ := spotdrill(t, append(strings.Fields(cmd.CommandPath())[1:], "--help")...)
-		_, stdout, _ = strings.Cut(stdout, "\nFlags:\n")
 		for line := range strings.Lines(stdout) {
-			if len([]rune(line)) > helpWidth+1 {
+			if strings.HasPrefix(line, "      ") && len([]rune(line)) > helpWidth+1 {
 				t.Errorf("%s: %d columns: %s", cmd.CommandPath(), len([]rune(line)), line)
 			}
 		}
 	})
+}
+
+// The flags of run are under headings, each once.
+func TestTheFlagsOfRunAreUnderHeadings(t *testing.T) {
+	stdout, _, _ := spotdrill(t, "run", "--help")
+	_, list, found := strings.Cut(stdout, "\nWhat is played:\n")
+	if !found || strings.Contains(stdout, "\nFlags:\n") {
+		t.Fatalf("no headings:\n%s", stdout)
+	}
+	newRunCommand().Flags().VisitAll(func(f *pflag.Flag) {
+		if n := strings.Count(list, "   --"+f.Name+" ") + strings.Count(list, ", --"+f.Name+" "); n != 1 {
+			t.Errorf("--%s stands there %d times", f.Name, n)
+		}
+	})
+}
+
+// A pattern that matches nothing is a mistake: with --skip, all would be played.
+func TestPatternsThatMatchNothing(t *testing.T) {
+	for _, flag := range []string{"--skip", "--only"} {
+		if _, stderr, code := spotdrill(t, "run", "--dry-run", flag, "coredns*,foo"); code != exitUsage || !strings.Contains(stderr, `"foo" matches no scenario`) {
+			t.Errorf("%s: exit code %d: %s", flag, code, stderr)
+		}
+		if _, stderr, code := spotdrill(t, "run", "--dry-run", flag, "coredns*"); code != 0 {
+			t.Errorf("%s: exit code %d: %s", flag, code, stderr)
+		}
+	}
 }
 
 // What broke with no code of its own is the harness's.

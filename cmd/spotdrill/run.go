@@ -134,6 +134,11 @@ func newRunCommand() *cobra.Command {
 	completeFlag(cmd, "set", history.Words(scenarios.Sets())...)
 	completeFlag(cmd, "handler", handler.Names()...)
 	cmd.SetFlagErrorFunc(flagOfLive)
+	underHeadings(cmd,
+		flagGroup{"What is played", []string{"set", "profile", "only", "skip", "rerun-failed", "resume", "shard", "repeat"}},
+		flagGroup{"With which handler", []string{"handler", "handler-image", "iam-policy"}},
+		flagGroup{"How, and where the results are", []string{"dry-run", "json", "keep", "out"}},
+		flagGroup{"The cluster", []string{"cluster", "proxy-mode", "source", "binary"}})
 	return cmd
 }
 

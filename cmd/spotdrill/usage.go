@@ -103,3 +103,36 @@ func moduleVersion() string {
 func wrapped(template string) string {
 	return strings.ReplaceAll(template, ".FlagUsages ", fmt.Sprintf(".FlagUsagesWrapped %d ", helpWidth))
 }
+
+// flagGroup is a part of a command's flags in its help.
+type flagGroup struct {
+	title string
+	flags []string
+}
+
+// underHeadings shows the flags of a command under headings; those that none has come last. It panics if a flag
+// does not exist.
+func underHeadings(cmd *cobra.Command, headings ...flagGroup) {
+	cmd.InitDefaultHelpFlag()
+	var text strings.Builder
+	for _, h := range headings {
+		part := pflag.NewFlagSet("", pflag.ContinueOnError)
+		for _, name := range h.flags {
+			flag := cmd.Flags().Lookup(name)
+			if flag == nil {
+				panic(fmt.Sprintf("%s has no flag --%s", cmd.Name(), name))
+			}
+			part.AddFlag(flag)
+		}
+		fmt.Fprintf(&text, "%s:\n%s\n", h.title, part.FlagUsagesWrapped(helpWidth))
+	}
+	last := pflag.NewFlagSet("", pflag.ContinueOnError)
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if !slices.ContainsFunc(headings, func(h flagGroup) bool { return slices.Contains(h.flags, f.Name) }) {
+			last.AddFlag(f)
+		}
+	})
+	fmt.Fprintf(&text, "Other flags:\n%s", last.FlagUsagesWrapped(helpWidth))
+	const list = "Flags:\n{{.LocalFlags.FlagUsages | trimTrailingWhitespaces}}"
+	cmd.SetUsageTemplate(strings.Replace(cmd.UsageTemplate(), list, strings.TrimRight(text.String(), "\n"), 1))
+}
