@@ -54,7 +54,7 @@ func TestWrongUsageIs64AndPrintsNoData(t *testing.T) {
 		`unknown set "slow"`:                                               {"run", "--set", "slow", "--dry-run"},
 		`"SPORT" is not known; did you mean "SPOT"? allowed: STATE-CHANGE`: {"run", "--profile", "SPORT", "--dry-run"},
 		`pattern "[": syntax error in pattern`:                             {"run", "--only", "[", "--dry-run"},
-		`"no-such-*" matches no scenario`:                 {"run", "--only", "no-such-*", "--dry-run"},
+		`"no-such-*" matches no scenario`:                                  {"run", "--only", "no-such-*", "--dry-run"},
 		`--proxy-mode is "eBPF"; allowed: iptables`:                        {"up", "--proxy-mode", "eBPF"},
 		`--repeat is 0: want at least 1`:                                   {"run", "--repeat", "0"},
 		`there is no earlier run in none`:                                  {"run", "--rerun-failed", "--out", "none"},
