@@ -69,11 +69,11 @@ var invalid = map[string][]string{
 		`:9: features[0]: "spots" is not known; did you mean "spot"? allowed: ` + features,
 	},
 	"invalid-several-unread": {
-		`:7: unknown field "deploymnet" in ready; allowed: daemonSet, deployment, timeout`,
+		`:7: unknown field "deploymnet" in ready; did you mean "deployment"? allowed: daemonSet, deployment, timeout`,
 		`:7: "30" is not a duration; write a number with its unit, such as 500ms, 5s or 2m`,
 		`:10: unknown field "colour" in the document; allowed: apiVersion, commitPoint, configurations, deletesNode, deviations, electsLeader, features, image, keeps, kind, launches, manifests, marks, name, noWatch, reads, ready, settings, sqsActions, url, version, workers`,
 		`:2: kind: "Handler" is not known; allowed: HandlerUnderTest`,
-		`:9: features[0]: "spots" is not known; allowed: ` + features,
+		`:9: features[0]: "spots" is not known; did you mean "spot"? allowed: ` + features,
 	},
 	"invalid-empty": {`:1: the file is empty`},
 }
