@@ -13,6 +13,8 @@ import (
 	"unicode"
 )
 
+const savedDrill = "dns-lost-at-exit"
+
 // evil clears a terminal, turns the writing around, and is an error to a CI job.
 const evil = "\x1b[2J\u202e\n::error::taken over\n##[error]taken over"
 

@@ -18,8 +18,6 @@ import (
 	"github.com/spotdrill/spotdrill/reports"
 )
 
-const savedDrill = "dns-lost-at-exit"
-
 // asProgram makes the test's own program spotdrill.
 const asProgram = "SPOTDRILL_TEST_PROGRAM"
 
