@@ -48,19 +48,20 @@ func terminal(out io.Writer) bool {
 
 // Write prints text of others: it is made harmless, and does not end up within a live line.
 func (c *Console) Write(text []byte) (int, error) {
-	if _, err := c.write([]byte(foreign.Lines(string(text)))); err != nil {
+	if err := c.write([]byte(foreign.Lines(string(text)))); err != nil {
 		return 0, err
 	}
 	return len(text), nil
 }
 
-func (c *Console) write(text []byte) (int, error) {
+func (c *Console) write(text []byte) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.live != nil {
 		_, _ = io.WriteString(c.out, wipe(len(c.live.rows)))
 	}
-	return c.out.Write(text)
+	_, err := c.out.Write(text)
+	return err
 }
 
 // printf prints a format of ours. Texts in it can be of others, but for those that paint made.
@@ -70,7 +71,7 @@ func (c *Console) printf(format string, args ...any) {
 			args[i] = printable(text)
 		}
 	}
-	_, _ = c.write(fmt.Appendf(nil, format, args...))
+	_ = c.write(fmt.Appendf(nil, format, args...))
 }
 
 // painted is a text with our own escape sequences.

@@ -230,7 +230,7 @@ func (s Sweep) Cells() []Cell {
 			cmp.Compare(a.GracePeriod, b.GracePeriod), cmp.Compare(a.Replicas, b.Replicas),
 		)
 	})
-	return slices.CompactFunc(out, func(a, b Cell) bool { return a.Settings.Equal(b.Settings) })
+	return slices.CompactFunc(out, func(a, b Cell) bool { return a.Equal(b.Settings) })
 }
 
 // afterLameduck is how long the instance stays at least when lameduck has ended, so

@@ -158,7 +158,7 @@ func withAnswer(err error, body []byte) error {
 }
 
 // account is the number of an AWS account, as in the name of a context of EKS or in an image's reference.
-var account = regexp.MustCompile(`\b[0-9]{12}\b`)
+var account = regexp.MustCompile(`\b\d{12}\b`)
 
 // withoutAccounts hides the numbers of accounts: reports are published.
 func withoutAccounts(environment map[string]string) {

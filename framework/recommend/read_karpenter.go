@@ -52,7 +52,8 @@ func readKarpenter(ctx context.Context, client kubernetes.Interface, objects dyn
 		return Karpenter{}, nil
 	}
 	k := Karpenter{Installed: true}
-	return k, k.read(ctx, client, objects, nodes, served)
+	err := k.read(ctx, client, objects, nodes, served)
+	return k, err
 }
 
 // gap notes that a rule cannot be evaluated. Its error is that nothing answers.

@@ -117,7 +117,8 @@ func (s *started) goesInto(t *testing.T, lameduck time.Duration, again func() *s
 			t.Fatal(err)
 		}
 		has := func() bool { return strings.Contains(s.printed.String(), want) }
-		if awaits(func() bool { return has() || s.over() }); has() {
+		awaits(func() bool { return has() || s.over() })
+		if has() {
 			return
 		}
 		if !s.over() || !s.command.ProcessState.Sys().(syscall.WaitStatus).Signaled() {
