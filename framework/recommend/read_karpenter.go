@@ -52,7 +52,7 @@ func readKarpenter(ctx context.Context, client kubernetes.Interface, objects dyn
 		return Karpenter{}, nil
 	}
 	k := Karpenter{Installed: true}
-	err := k.read(ctx, client, objects, nodes, served)
+	err = k.read(ctx, client, objects, nodes, served)
 	return k, err
 }
 
