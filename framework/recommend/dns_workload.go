@@ -98,26 +98,26 @@ var errNoDNS = errors.New("no Deployment, StatefulSet or DaemonSet")
 const openShiftNamespace = "openshift-dns"
 
 // findWorkload finds the workload of that name; without one, the one behind the Service of the cluster's DNS.
-// Others are more behind it. Error: errNoDNS.
-func findWorkload(ctx context.Context, client kubernetes.Interface, namespace, name string) (w Workload, others []Workload, err error) {
+// Others are more behind it, and all are those of its namespace. Error: errNoDNS.
+func findWorkload(ctx context.Context, client kubernetes.Interface, namespace, name string) (w Workload, others, all []Workload, err error) {
 	all, unlisted := listWorkloads(ctx, client, namespace)
 	if _, fatal := unread(unlisted); fatal != nil || len(all) == 0 && unlisted != nil {
-		return w, nil, unlisted
+		return w, nil, nil, unlisted
 	}
 	var found []Workload
 	if name != "" {
-		found = slices.DeleteFunc(all, func(w Workload) bool { return w.Name != name })
+		found = slices.DeleteFunc(slices.Clone(all), func(w Workload) bool { return w.Name != name })
 	} else if found, err = selected(ctx, client, namespace, all); err != nil {
-		return w, nil, err
+		return w, nil, nil, err
 	}
 	if len(found) == 0 {
 		if name == "" && namespace != openShiftNamespace {
-			if w, others, err := findWorkload(ctx, client, openShiftNamespace, ""); err == nil {
-				return w, others, nil
+			if w, others, all, err := findWorkload(ctx, client, openShiftNamespace, ""); err == nil {
+				return w, others, all, nil
 			}
 		}
 		none := fmt.Errorf("%w %sin namespace %s answers the cluster's DNS; if CoreDNS has another name, use --namespace and --deployment", errNoDNS, named(name), namespace)
-		return w, nil, errors.Join(none, unlisted)
+		return w, nil, nil, errors.Join(none, unlisted)
 	}
 	slices.SortStableFunc(found, func(a, b Workload) int {
 		rank := func(w Workload) int {
@@ -128,7 +128,7 @@ func findWorkload(ctx context.Context, client kubernetes.Interface, namespace, n
 		}
 		return cmp.Compare(rank(b), rank(a))
 	})
-	return found[0], found[1:], nil
+	return found[0], found[1:], all, nil
 }
 
 func named(name string) string {

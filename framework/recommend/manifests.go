@@ -35,6 +35,7 @@ const mostManifests = 64 << 20
 // the cluster has one.
 type Manifests struct {
 	objects []unstructured.Unstructured
+	names   map[objectName]bool // of objects
 	// whole is set if the files have all that there is: other kinds then have no objects.
 	whole bool
 }
@@ -131,10 +132,20 @@ func (m *Manifests) put(u unstructured.Unstructured, namespace string) {
 	if u.GetNamespace() == "" {
 		u.SetNamespace(namespace)
 	}
-	m.objects = slices.DeleteFunc(m.objects, func(o unstructured.Unstructured) bool {
-		return o.GetKind() == u.GetKind() && o.GetNamespace() == u.GetNamespace() && o.GetName() == u.GetName()
-	})
-	m.objects = append(m.objects, u)
+	if name := nameOf(u); m.names[name] { // only then are all looked at: there can be many
+		m.objects = slices.DeleteFunc(m.objects, func(o unstructured.Unstructured) bool { return nameOf(o) == name })
+	}
+	if m.names == nil {
+		m.names = map[objectName]bool{}
+	}
+	m.objects, m.names[nameOf(u)] = append(m.objects, u), true
+}
+
+// objectName identifies an object, in whichever version of its kind it is.
+type objectName struct{ kind, namespace, name string }
+
+func nameOf(u unstructured.Unstructured) objectName {
+	return objectName{u.GetKind(), u.GetNamespace(), u.GetName()}
 }
 
 // Config is the access of a client to the objects.

@@ -34,13 +34,14 @@ func Read(ctx context.Context, client kubernetes.Interface, objects dynamic.Inte
 		return DNS{}, err
 	}
 	d := DNS{Size: sizeOf(nodes), Zones: zonesOf(nodes), NodesUnread: why}
-	d.Workload, d.Others, err = findWorkload(ctx, client, namespace, name)
+	var neighbours []Workload
+	d.Workload, d.Others, neighbours, err = findWorkload(ctx, client, namespace, name)
 	d.Platform = platformOf(d.Workload, nodes)
 	if err != nil && (!errors.Is(err, errNoDNS) || d.Platform == "" || name != "") {
 		return DNS{}, err
 	}
 	if d.Workload.Kind != "" {
-		if err := d.readWorkload(ctx, client, of); err != nil {
+		if err := d.readWorkload(ctx, client, of, neighbours); err != nil {
 			return DNS{}, err
 		}
 	}
@@ -48,8 +49,8 @@ func Read(ctx context.Context, client kubernetes.Interface, objects dynamic.Inte
 	return d, err
 }
 
-// readWorkload reads what belongs to the workload.
-func (d *DNS) readWorkload(ctx context.Context, client kubernetes.Interface, nodes nodeLabels) (err error) {
+// readWorkload reads what belongs to the workload. Neighbours are the workloads of its namespace.
+func (d *DNS) readWorkload(ctx context.Context, client kubernetes.Interface, nodes nodeLabels, neighbours []Workload) (err error) {
 	w := d.Workload
 	if d.Mounts, err = readMounts(ctx, client, w); err != nil {
 		return err
@@ -83,12 +84,12 @@ func (d *DNS) readWorkload(ctx context.Context, client kubernetes.Interface, nod
 	if w.Kind == DaemonSet {
 		d.Workload.Replicas = max(w.Replicas, len(d.Pods))
 	}
-	return d.readScaler(ctx, client)
+	return d.readScaler(ctx, client, neighbours)
 }
 
 // readScaler finds the autoscaler of the workload: a HorizontalPodAutoscaler, which KEDA makes as well, or a
-// cluster-proportional-autoscaler.
-func (d *DNS) readScaler(ctx context.Context, client kubernetes.Interface) error {
+// cluster-proportional-autoscaler among its neighbours.
+func (d *DNS) readScaler(ctx context.Context, client kubernetes.Interface, neighbours []Workload) error {
 	w := d.Workload
 	scalers, err := client.AutoscalingV2().HorizontalPodAutoscalers(w.Namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -103,9 +104,8 @@ func (d *DNS) readScaler(ctx context.Context, client kubernetes.Interface) error
 			return nil
 		}
 	}
-	all, unlisted := listWorkloads(ctx, client, w.Namespace)
 	proportional := program{images: []string{"*/cluster-proportional-autoscaler*"}}
-	for _, other := range all {
+	for _, other := range neighbours {
 		if c := proportional.in(other); c != nil {
 			target, _ := argument(c, "target")
 			if kind, name, _ := strings.Cut(target, "/"); strings.EqualFold(kind, string(w.Kind)) && name == w.Name {
@@ -113,8 +113,7 @@ func (d *DNS) readScaler(ctx context.Context, client kubernetes.Interface) error
 			}
 		}
 	}
-	_, fatal := unread(unlisted)
-	return fatal
+	return nil
 }
 
 // nodeLabels are the labels of each node, by its name. A node that is gone has none.
