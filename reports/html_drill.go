@@ -129,14 +129,8 @@ func settings(e Entry) string {
 	if c.Unsafe {
 		text += "; unsafe: killed in the middle of lameduck"
 	}
-	if c.PreStop != 0 {
-		text += fmt.Sprintf("; preStop %s", c.PreStop.D())
-	}
-	for _, t := range c.Tolerations {
-		text += fmt.Sprintf("; tolerates %s", t)
-	}
-	if c.Corefile != "" {
-		text += "; Corefile of its own"
+	for _, change := range c.OfOperators() {
+		text += "; " + change
 	}
 	return text
 }

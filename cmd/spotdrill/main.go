@@ -175,8 +175,8 @@ func readInput(file string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	text, err := io.ReadAll(files.Limit(f, mostInput))
-	return text, errors.Join(wrap.Errorf(err, "%s", file), f.Close())
+	text, err := files.ReadAll(f, mostInput)
+	return text, wrap.Errorf(err, "%s", file)
 }
 
 // interruptible is a reader that also ends with the context, while it waits for a person or a pipe.

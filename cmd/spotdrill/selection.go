@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/spotdrill/spotdrill/framework/strict"
 	"github.com/spotdrill/spotdrill/framework/verdict"
 	"github.com/spotdrill/spotdrill/reports"
 	"github.com/spotdrill/spotdrill/scenarios"
@@ -44,10 +45,11 @@ func (sel selection) choose(set scenarios.Set, names []string, out string) ([]sc
 	if err != nil {
 		return nil, err
 	}
+	builtIn := scenarios.Names()
 	for _, pattern := range slices.Concat(sel.only, sel.skip) {
 		matches := func(name string) bool { ok, _ := path.Match(pattern, name); return ok } // check has reported it
-		if !slices.ContainsFunc(scenarios.Names(), matches) && !slices.ContainsFunc(chosen, func(s scenarios.Scenario) bool { return matches(s.Name) }) {
-			return nil, fmt.Errorf("%q matches no scenario%s; spotdrill list --set full shows all", pattern, nearest(pattern, scenarios.Names()))
+		if !slices.ContainsFunc(builtIn, matches) && !slices.ContainsFunc(chosen, func(s scenarios.Scenario) bool { return matches(s.Name) }) {
+			return nil, fmt.Errorf("%q matches no scenario%s; spotdrill list --set full shows all", pattern, strict.DidYouMean(pattern, builtIn))
 		}
 	}
 	return slices.DeleteFunc(chosen, func(s scenarios.Scenario) bool { return !sel.lets(s) }), nil

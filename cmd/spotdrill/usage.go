@@ -18,14 +18,6 @@ import (
 // helpWidth is the longest line of a help, in columns.
 const helpWidth = 100
 
-// nearest is a hint at the word that is like the given one, or "".
-func nearest(given string, words []string) string {
-	if near := strict.Nearest(given, words); near != "" {
-		return fmt.Sprintf("; did you mean %q?", near)
-	}
-	return ""
-}
-
 // flagError explains a flag that the command does not have, or a value that the flag does not take.
 func flagError(cmd *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
@@ -34,7 +26,7 @@ func flagError(cmd *cobra.Command, err error) error {
 	case errors.As(err, &unknown):
 		var names []string
 		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, "--"+f.Name) })
-		if like := nearest("--"+unknown.GetSpecifiedName(), names); like != "" {
+		if like := strict.DidYouMean("--"+unknown.GetSpecifiedName(), names); like != "" {
 			return usage("%w%s see %s --help", err, like, cmd.CommandPath())
 		}
 	case errors.As(err, &invalid):

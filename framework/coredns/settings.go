@@ -108,6 +108,21 @@ func (t Toleration) String() string {
 	return text
 }
 
+// OfOperators are the settings that operators add to those of kubeadm, in words: the preStop hook, tolerations and
+// a Corefile.
+func (s Settings) OfOperators() (words []string) {
+	if s.PreStop != 0 {
+		words = append(words, fmt.Sprintf("preStop %s", s.PreStop.D()))
+	}
+	for _, t := range s.Tolerations {
+		words = append(words, fmt.Sprintf("tolerates %s", t))
+	}
+	if s.Corefile != "" {
+		words = append(words, "Corefile of its own")
+	}
+	return words
+}
+
 // Equal reports whether the settings are the same.
 func (s Settings) Equal(other Settings) bool { return reflect.DeepEqual(s, other) }
 
@@ -163,14 +178,8 @@ func (s Settings) String() string {
 	if s.ShareNodes {
 		text += ", pods share nodes"
 	}
-	if s.PreStop != 0 {
-		text += fmt.Sprintf(", preStop %s", s.PreStop.D())
-	}
-	for _, t := range s.Tolerations {
-		text += fmt.Sprintf(", tolerates %s", t)
-	}
-	if s.Corefile != "" {
-		text += ", Corefile of its own"
+	for _, change := range s.OfOperators() {
+		text += ", " + change
 	}
 	if s.AutoScaling != (AutoScaling{}) {
 		text += ", scaled from " + s.AutoScaling.String()

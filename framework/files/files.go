@@ -69,10 +69,16 @@ func Read(folder, path string, most int64) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	text, err := io.ReadAll(Limit(f, most))
+	text, err := ReadAll(f, most)
 	if errors.Is(err, ErrTooLarge) {
 		err = fmt.Errorf("%s: %w", filepath.Join(folder, path), err)
 	}
+	return text, err
+}
+
+// ReadAll reads at most so many bytes of a file, and closes it. Of more, the error is ErrTooLarge.
+func ReadAll(f io.ReadCloser, most int64) ([]byte, error) {
+	text, err := io.ReadAll(Limit(f, most))
 	return text, errors.Join(err, f.Close())
 }
 

@@ -5,7 +5,6 @@ import (
 	"embed"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -116,8 +115,7 @@ func readMost(folder fs.FS, name string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	data, err := io.ReadAll(files.Limit(f, mostFile))
-	return data, errors.Join(err, f.Close())
+	return files.ReadAll(f, mostFile)
 }
 
 // readFile reads a file of a folder. Its error names the file by the path that the

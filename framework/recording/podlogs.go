@@ -40,10 +40,16 @@ type PodLogs struct {
 	running  sync.WaitGroup
 
 	mu         sync.Mutex
-	containers map[string]*followed // by UID of the pod and name
+	containers map[container]*followed
 	out        io.Writer
 	heading    string
 	failed     error // of out
+}
+
+// container is one of a pod.
+type container struct {
+	pod  types.UID
+	name string
 }
 
 // followed is a container whose log is read. It is read by one goroutine at a time.
@@ -61,7 +67,7 @@ func FollowLogs(ctx context.Context, clientset kubernetes.Interface, namespace, 
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	l := &PodLogs{
 		pods: clientset.CoreV1().Pods(namespace), selector: selector, since: since, cancel: cancel,
-		containers: map[string]*followed{}, out: out,
+		containers: map[container]*followed{}, out: out,
 	}
 	if selector == "" {
 		return l
@@ -92,7 +98,7 @@ func (l *PodLogs) seen(p *corev1.Pod, over bool) (added []*followed) {
 		if s.ContainerID == "" && s.LastTerminationState.Terminated == nil {
 			continue // it has not run yet
 		}
-		key := string(p.UID) + " " + s.Name
+		key := container{p.UID, s.Name}
 		c := l.containers[key]
 		if c == nil {
 			c = &followed{pod: p.Name, name: s.Name, heading: p.Name, read: l.since.Truncate(time.Second).Add(-1)}
@@ -210,7 +216,7 @@ func (l *PodLogs) Stop(ctx context.Context) error {
 	}
 	var ending sync.WaitGroup
 	for key, c := range l.containers {
-		if uid, _, _ := strings.Cut(key, " "); !there[types.UID(uid)] {
+		if !there[key.pod] {
 			continue
 		}
 		ending.Go(func() {

@@ -11,10 +11,19 @@ const mostLetters = 64
 // Among ends an error about a word that is none of the allowed ones: with the nearest of these, if one is
 // near, and with all of them.
 func Among(given string, allowed []string) string {
-	if near := Nearest(given, allowed); near != "" {
-		return fmt.Sprintf("; did you mean %q? allowed: %s", near, strings.Join(allowed, ", "))
+	all := "allowed: " + strings.Join(allowed, ", ")
+	if hint := DidYouMean(given, allowed); hint != "" {
+		return hint + " " + all
 	}
-	return "; allowed: " + strings.Join(allowed, ", ")
+	return "; " + all
+}
+
+// DidYouMean is the hint at the nearest word, or "" if none is near.
+func DidYouMean(given string, words []string) string {
+	if near := Nearest(given, words); near != "" {
+		return fmt.Sprintf("; did you mean %q?", near)
+	}
+	return ""
 }
 
 // Nearest is the word that is most like the given one, or "" if none is: one that begins with it, or that
