@@ -226,7 +226,7 @@ func observing(ctx context.Context, o observeOptions, action observe.Action, han
 		say("a privileged pod on each node records its connection tracking, as --conntrack asked")
 	}
 	say("%s, %d queries/s each: %s", history.Count(obs.Probers, "prober"), o.Rate*len(o.Transport.Each()), obs.Load)
-	if why := obs.Load.TooMuch(o.MaxShare); why != "" {
+	if why := obs.Load.TooMuch(o.MaxShare, o.Rate); why != "" {
 		return usage("too much load: %s", why)
 	}
 	folder, err := reports.NewFolder(o.out, started)

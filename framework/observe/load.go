@@ -32,16 +32,19 @@ type Load struct {
 // Share is what is added as a share of the own rate.
 func (l Load) Share() float64 { return l.Adds / max(l.Own, 1) }
 
-// TooMuch is why the load is more than a share allows, or "".
-func (l Load) TooMuch(most float64) string {
+// TooMuch is why the load is more than a share allows, and a rate that is not, or "". The rate is that
+// of the probers now, in queries/s.
+func (l Load) TooMuch(most float64, rate int) string {
 	each := l.Adds / float64(max(l.DNSPods, 1))
+	fix := fmt.Sprintf("lower --rate to %d (%d queries/s for each CoreDNS pod are always allowed), or raise --max-share (%v)",
+		max(1, int(float64(rate)*harmlessRate/max(each, 1))), harmlessRate, most)
 	switch {
 	case each <= harmlessRate:
 		return ""
 	case !l.Known:
-		return fmt.Sprintf("%.0f queries/s for each CoreDNS pod, and its own rate is not known (%s): lower --rate or --probers, or raise --max-share", each, l.Why)
+		return fmt.Sprintf("%.0f queries/s for each CoreDNS pod, and its own rate is not known (%s): %s", each, l.Why, fix)
 	case l.Share() > most:
-		return fmt.Sprintf("%.0f queries/s are %.0f %% of CoreDNS's own %.0f: lower --rate or --probers, or raise --max-share (%v)", l.Adds, 100*l.Share(), l.Own, most)
+		return fmt.Sprintf("%.0f queries/s for each CoreDNS pod; all pods together have %.0f/s of their own: %s", each, l.Own, fix)
 	}
 	return ""
 }
