@@ -46,7 +46,8 @@ type Corefile struct {
 
 // Address is where a plugin listens.
 type Address struct {
-	// Host is empty if it listens on every address of the pod.
+	// Host is empty if it listens on every address of the pod. It may have variables that are unknown, such as
+	// {$POD_IP}.
 	Host string
 	// Port is empty if it is unknown.
 	Port string
@@ -187,11 +188,11 @@ func listens(tokens []caddyfile.Token, usual string, property func(line caddyfil
 // mostPort is the last port.
 const mostPort = 1<<16 - 1
 
-// addressOf reads an address; one that depends on an unknown variable is unknown, and so is the port that
+// addressOf reads an address. A port that depends on an unknown variable is unknown, and so is the one that
 // the system chooses for 0.
 func addressOf(text string) Address {
 	host, port, err := net.SplitHostPort(text)
-	if err != nil || isUnknown(text) {
+	if err != nil {
 		return Address{}
 	}
 	if net.ParseIP(host).IsUnspecified() {

@@ -72,7 +72,7 @@ func (s Source) add(before Corefile, plugin string, ok func(Corefile) bool) (str
 		return "", errNoBlock
 	}
 	b := blocks[max(0, slices.IndexFunc(blocks, func(b block) bool { return b.has("kubernetes") }))]
-	if b.start.File != "" {
+	if b.start.File != "" || b.start.Line == 0 {
 		return "", errNoBlock
 	}
 	lines := strings.SplitAfter(s.Text, "\n")

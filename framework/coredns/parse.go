@@ -147,7 +147,11 @@ func lineError(at caddyfile.Token, err error) error {
 }
 
 func (p *parser) serverBlock() error {
-	if err := p.addresses(); err != nil || p.eof {
+	err := p.addresses()
+	if n := len(p.tokens); n > 0 { // an import may have taken the last one
+		p.block.start = p.tokens[min(p.at, n-1)]
+	}
+	if err != nil || p.eof {
 		return err
 	}
 	if keys := p.block.keys; len(keys) == 1 && strings.HasPrefix(keys[0], "(") && strings.HasSuffix(keys[0], ")") {
@@ -159,7 +163,7 @@ func (p *parser) serverBlock() error {
 		p.at-- // a single server block needs no braces
 	}
 	p.block.start = p.tokens[max(0, p.at)]
-	if err := p.directives(); err != nil {
+	if err = p.directives(); err != nil {
 		return err
 	}
 	if braces && p.val() != "}" {

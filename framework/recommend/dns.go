@@ -80,6 +80,11 @@ var capacityLabels = []struct{ key, spot string }{
 	{"cloud.google.com/gke-spot", "true"},
 	{"cloud.google.com/gke-preemptible", "true"},
 	{"kubernetes.azure.com/scalesetpriority", "spot"},
+	{"machine.openshift.io/interruptible-instance", ""},
+	{"oci.oraclecloud.com/oke-is-preemptible", "true"},
+	{"spotinst.io/node-lifecycle", "spot"},
+	{"scheduling.cast.ai/spot", "true"},
+	{"lifecycle", "Ec2Spot"}, // of AWS's workshops and examples
 }
 
 // lastingLabels mark nodes that are not spot, each with such a value; empty for every value. AKS and

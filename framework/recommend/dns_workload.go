@@ -23,10 +23,13 @@ import (
 type Workload struct {
 	metav1.ObjectMeta
 	Kind Kind
-	// Replicas is the number of pods that there should be; of a DaemonSet, 0 if that is not known.
+	// Replicas is the number of pods that there should be; 0 if a DaemonSet or an autoscaler decides it, and it is not
+	// known.
 	Replicas int
 	Selector *metav1.LabelSelector
 	Template corev1.PodTemplateSpec
+	// unset reports whether the number is that of Kubernetes, as a manifest leaves it out for an autoscaler.
+	unset bool
 }
 
 // Kind is that of a workload; empty for none.
@@ -56,19 +59,19 @@ func listWorkloads(ctx context.Context, client kubernetes.Interface, namespace s
 	if list, err := apps.Deployments(namespace).List(ctx, metav1.ListOptions{}); !failed("Deployments", err) {
 		for i := range list.Items {
 			d := &list.Items[i]
-			all = append(all, Workload{d.ObjectMeta, Deployment, int(ptr.Deref(d.Spec.Replicas, defaultReplicas)), d.Spec.Selector, d.Spec.Template})
+			all = append(all, Workload{d.ObjectMeta, Deployment, int(ptr.Deref(d.Spec.Replicas, defaultReplicas)), d.Spec.Selector, d.Spec.Template, d.Spec.Replicas == nil})
 		}
 	}
 	if list, err := apps.StatefulSets(namespace).List(ctx, metav1.ListOptions{}); !failed("StatefulSets", err) {
 		for i := range list.Items {
 			d := &list.Items[i]
-			all = append(all, Workload{d.ObjectMeta, StatefulSet, int(ptr.Deref(d.Spec.Replicas, defaultReplicas)), d.Spec.Selector, d.Spec.Template})
+			all = append(all, Workload{d.ObjectMeta, StatefulSet, int(ptr.Deref(d.Spec.Replicas, defaultReplicas)), d.Spec.Selector, d.Spec.Template, d.Spec.Replicas == nil})
 		}
 	}
 	if list, err := apps.DaemonSets(namespace).List(ctx, metav1.ListOptions{}); !failed("DaemonSets", err) {
 		for i := range list.Items {
 			d := &list.Items[i]
-			all = append(all, Workload{d.ObjectMeta, DaemonSet, int(d.Status.DesiredNumberScheduled), d.Spec.Selector, d.Spec.Template})
+			all = append(all, Workload{d.ObjectMeta, DaemonSet, int(d.Status.DesiredNumberScheduled), d.Spec.Selector, d.Spec.Template, false})
 		}
 	}
 	return all, errors.Join(errs...)
@@ -101,7 +104,7 @@ const openShiftNamespace = "openshift-dns"
 // Others are more behind it, and all are those of its namespace. Error: errNoDNS.
 func findWorkload(ctx context.Context, client kubernetes.Interface, namespace, name string) (w Workload, others, all []Workload, err error) {
 	all, unlisted := listWorkloads(ctx, client, namespace)
-	if _, fatal := unread(unlisted); fatal != nil || len(all) == 0 && unlisted != nil {
+	if _, fatal := unread(unlisted); fatal != nil {
 		return w, nil, nil, unlisted
 	}
 	var found []Workload
@@ -115,6 +118,9 @@ func findWorkload(ctx context.Context, client kubernetes.Interface, namespace, n
 			if w, others, all, err := findWorkload(ctx, client, openShiftNamespace, ""); err == nil {
 				return w, others, all, nil
 			}
+		}
+		if len(all) == 0 && unlisted != nil {
+			return w, nil, nil, unlisted
 		}
 		none := fmt.Errorf("%w %sin namespace %s answers the cluster's DNS; if CoreDNS has another name, use --namespace and --deployment", errNoDNS, named(name), namespace)
 		return w, nil, nil, errors.Join(none, unlisted)
@@ -138,6 +144,9 @@ func named(name string) string {
 	return "named " + name + " "
 }
 
+// nameLabel is CoreDNS on what its chart installs as the DNS of a cluster.
+const nameLabel = "kubernetes.io/name"
+
 // selected are the workloads behind the Service of the cluster's DNS: by its selector, or by its
 // EndpointSlices if it has none. Without a Service, or one that cannot be read, they are those that look like CoreDNS.
 func selected(ctx context.Context, client kubernetes.Interface, namespace string, all []Workload) ([]Workload, error) {
@@ -149,6 +158,7 @@ func selected(ctx context.Context, client kubernetes.Interface, namespace string
 		for _, is := range []func(corev1.Service) bool{
 			func(s corev1.Service) bool { return s.Name == "kube-dns" || s.Name == "dns-default" },
 			func(s corev1.Service) bool { return s.Labels["k8s-app"] == "kube-dns" },
+			func(s corev1.Service) bool { return s.Labels[nameLabel] == "CoreDNS" },
 		} {
 			for _, s := range services.Items {
 				if !is(s) {
@@ -162,7 +172,7 @@ func selected(ctx context.Context, client kubernetes.Interface, namespace string
 		}
 	}
 	return slices.DeleteFunc(slices.Clone(all), func(w Workload) bool {
-		return w.Name != "coredns" && w.Labels["k8s-app"] != "kube-dns" && w.Template.Labels["k8s-app"] != "kube-dns"
+		return w.Name != "coredns" && w.Name != "dns-default" && w.Labels["k8s-app"] != "kube-dns" && w.Template.Labels["k8s-app"] != "kube-dns" && w.Labels[nameLabel] != "CoreDNS"
 	}), nil
 }
 

@@ -108,17 +108,20 @@ func (d DNS) lintReadiness(c coredns.Corefile) []Finding {
 		found = append(found, breaks("readiness-probe", "the pods have no readiness probe").fixedBy(fix))
 	case probe.HTTPGet == nil:
 		found = append(found, breaks("readiness-asks-ready", "the readiness probe does not use HTTP").fixedBy(fix))
-	case probe.HTTPGet.Path != "/ready":
-		found = append(found, breaks("readiness-asks-ready", "the readiness probe uses %s", probe.HTTPGet.Path).fixedBy(fix))
+	case asks(probe.HTTPGet) != "/ready":
+		found = append(found, breaks("readiness-asks-ready", "the readiness probe uses %s", asks(probe.HTTPGet)).fixedBy(fix))
 	case len(c.Ready) > 0:
 		const rule = "readiness-port"
 		found = append(found, d.lintPort(rule, *probe.HTTPGet, c.Ready, "ready")...)
 	}
 	if container := d.container(); container != nil && container.LivenessProbe != nil && len(c.Health) > 0 {
-		if get := container.LivenessProbe.HTTPGet; get != nil && get.Path == "/health" {
+		if get := container.LivenessProbe.HTTPGet; get != nil && asks(get) == "/health" {
 			const rule = "liveness-port"
 			found = append(found, d.lintPort(rule, *get, c.Health, "health")...)
 		}
+	}
+	if c.Refused != "" { // what is unknown is judged when it is corrected
+		found = slices.DeleteFunc(found, func(f Finding) bool { return f.Unknown })
 	}
 	for _, at := range c.Ready {
 		if at.Port != "" && slices.Contains(c.Health, at) {
@@ -139,7 +142,7 @@ func (d DNS) lintReplicas(s coredns.Settings) []Finding {
 		}
 	}
 	switch {
-	case d.Workload.Kind == DaemonSet && s.Replicas == 0:
+	case s.Replicas == 0 && (d.Workload.Kind == DaemonSet || d.Workload.unset):
 		found = append(found, unknown("replicas", "how many pods %s has is not known", d.Workload))
 	case s.Replicas < 2 || d.ScaledFrom == 1:
 		found = append(found, f)
@@ -225,6 +228,8 @@ func (d DNS) lintBudgets(s coredns.Settings) []Finding {
 	switch allowed, err := allows(b.Spec, s.Replicas); {
 	case err != nil:
 		return []Finding{unknown(rule, "PodDisruptionBudget %s: %v", b.Name, err)}
+	case allowed >= s.Replicas && s.Replicas > 1 && d.Workload.Kind != DaemonSet:
+		return []Finding{breaks("budget", "PodDisruptionBudget %s allows the eviction of all %s at the same time", b.Name, history.Count(s.Replicas, "pod"))}
 	case allowed < 1:
 		return []Finding{breaks(rule, "PodDisruptionBudget %s allows no eviction of %s", b.Name, history.Count(s.Replicas, "pod"))}
 	case b.Status.ObservedGeneration == b.Generation && b.Status.ExpectedPods > 0 && b.Status.DisruptionsAllowed < 1:

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"net/http"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -21,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	yamlutil "k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 
@@ -111,6 +113,9 @@ func (m *Manifests) add(text []byte, namespace string) error {
 			return fmt.Errorf("document %d is no object of Kubernetes: it has no kind and apiVersion", n)
 		}
 		if !u.IsList() {
+			if err := typed(u); err != nil {
+				return fmt.Errorf("document %d: %w", n, err)
+			}
 			m.put(u, namespace)
 			continue
 		}
@@ -119,6 +124,9 @@ func (m *Manifests) add(text []byte, namespace string) error {
 			if !ok || one.GetKind() == "" {
 				return fmt.Errorf("document %d: an item of the list has no kind", n)
 			}
+			if err := typed(*one); err != nil {
+				return fmt.Errorf("document %d: %w", n, err)
+			}
 			m.put(*one, namespace)
 			return nil
 		})
@@ -126,6 +134,29 @@ func (m *Manifests) add(text []byte, namespace string) error {
 			return err
 		}
 	}
+}
+
+// typed is an error if a value of an object has another type than that of its field, which an API server refuses.
+func typed(u unstructured.Unstructured) error {
+	into, err := scheme.Scheme.New(u.GroupVersionKind())
+	if err != nil {
+		return nil // a kind that is not read by its type
+	}
+	text, err := json.Marshal(u.Object)
+	if err == nil {
+		err = json.Unmarshal(text, into)
+	}
+	if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) {
+		needed := "a " + wrong.Type.Kind().String()
+		if wrong.Type.Kind() == reflect.String {
+			needed = "a string: quote it"
+		}
+		err = fmt.Errorf("%s has a %s, and needs %s", wrong.Field, wrong.Value, needed)
+	}
+	if err != nil {
+		return fmt.Errorf("%s %s: %w", u.GetKind(), u.GetName(), err)
+	}
+	return nil
 }
 
 func (m *Manifests) put(u unstructured.Unstructured, namespace string) {
@@ -225,11 +256,18 @@ func (m *Manifests) find(version, namespace, resource, name, selector string) (a
 	case m.whole && name != "":
 		return nil, apierrors.NewNotFound(of, name)
 	case name != "":
-		return nil, apierrors.NewForbidden(of, name, errors.New("the files do not have it"))
+		return nil, unknownInFiles(of, " "+name)
 	case kind == "" && !m.whole:
-		return nil, apierrors.NewForbidden(of, "", errors.New("the files have none, and the cluster may have some"))
+		return nil, unknownInFiles(of, "")
 	}
 	return map[string]any{"apiVersion": version, "kind": kind + "List", "metadata": map[string]any{}, "items": items}, nil
+}
+
+// unknownInFiles reports that the files do not have something that the cluster may have.
+func unknownInFiles(of schema.GroupResource, name string) *apierrors.StatusError {
+	failed := apierrors.NewForbidden(of, name, nil)
+	failed.ErrStatus.Message = fmt.Sprintf("no %s%s in the files, but perhaps in the cluster", of, name)
+	return failed
 }
 
 // groups are those of the objects.

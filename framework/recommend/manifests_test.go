@@ -69,13 +69,14 @@ func TestReadManifests(t *testing.T) {
 		paths []string
 		want  string // kinds, namespaces and names, or the error
 	}{
-		"a folder":           {[]string{filepath.Join(folder, "objects")}, "ConfigMap kube-system/a, ConfigMap dns/a, Pod kube-system/p"},
-		"a file and stdin":   {[]string{filepath.Join(folder, "objects", "two.json"), "-"}, "ConfigMap dns/a, Pod kube-system/p, ConfigMap kube-system/a"},
-		"no such file":       {[]string{filepath.Join(folder, "none")}, "no such file"},
-		"values of a chart":  {[]string{write("values.yaml", "replicas: 2\n")}, "values.yaml: document 1 is no object of Kubernetes"},
-		"no YAML":            {[]string{write("x.yaml", "a: [")}, "x.yaml: document 1: "},
-		"all that are wrong": {[]string{filepath.Join(folder, "values.yaml"), filepath.Join(folder, "x.yaml")}, "x.yaml: document 1: "},
-		"an item of no kind": {[]string{write("list.yaml", "apiVersion: v1\nkind: List\nitems: [{metadata: {name: a}}]\n")}, "list.yaml: "},
+		"a folder":             {[]string{filepath.Join(folder, "objects")}, "ConfigMap kube-system/a, ConfigMap dns/a, Pod kube-system/p"},
+		"a file and stdin":     {[]string{filepath.Join(folder, "objects", "two.json"), "-"}, "ConfigMap dns/a, Pod kube-system/p, ConfigMap kube-system/a"},
+		"no such file":         {[]string{filepath.Join(folder, "none")}, "no such file"},
+		"values of a chart":    {[]string{write("values.yaml", "replicas: 2\n")}, "values.yaml: document 1 is no object of Kubernetes"},
+		"no YAML":              {[]string{write("x.yaml", "a: [")}, "x.yaml: document 1: "},
+		"all that are wrong":   {[]string{filepath.Join(folder, "values.yaml"), filepath.Join(folder, "x.yaml")}, "x.yaml: document 1: "},
+		"a label that is true": {[]string{write("node.yaml", "apiVersion: v1\nkind: Node\nmetadata: {name: a, labels: {spot: true}}\n")}, "node.yaml: document 1: Node a: metadata.labels has a bool, and needs a string: quote it"},
+		"an item of no kind":   {[]string{write("list.yaml", "apiVersion: v1\nkind: List\nitems: [{metadata: {name: a}}]\n")}, "list.yaml: "},
 	} {
 		m, err := ReadManifests(strings.NewReader(one), "kube-system", c.paths...)
 		if err != nil {

@@ -76,7 +76,7 @@ func (d DNS) propose(s coredns.Settings) coredns.Settings {
 // CoreDNS refuses, nothing but a budget is proposed.
 func (a Advice) patch() (p Patch, err error) {
 	d, keeps := a.dns, platforms[a.dns.Platform]
-	if a.violates("budget") && keeps.budget {
+	if a.violates("budget") && keeps.budget && len(d.budgetsOfPods()) == 0 { // a pod with two is never evicted
 		if p.Budget, err = d.newBudget(); err != nil {
 			return Patch{}, fmt.Errorf("write the PodDisruptionBudget: %w", err)
 		}
@@ -283,7 +283,7 @@ func (a Advice) probe() map[string]any {
 // asksReady reports whether the readiness probe asks /ready where it is, or may be.
 func (d DNS) asksReady(c coredns.Corefile) bool {
 	probe := d.readiness()
-	if probe == nil || probe.HTTPGet == nil || probe.HTTPGet.Path != "/ready" {
+	if probe == nil || probe.HTTPGet == nil || asks(probe.HTTPGet) != "/ready" {
 		return false
 	}
 	return !slices.ContainsFunc(d.lintPort("readiness-port", *probe.HTTPGet, c.Ready, "ready"), func(f Finding) bool { return !f.Unknown })

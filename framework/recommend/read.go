@@ -84,7 +84,13 @@ func (d *DNS) readWorkload(ctx context.Context, client kubernetes.Interface, nod
 	if w.Kind == DaemonSet {
 		d.Workload.Replicas = max(w.Replicas, len(d.Pods))
 	}
-	return d.readScaler(ctx, client, neighbours)
+	if err := d.readScaler(ctx, client, neighbours); err != nil {
+		return err
+	}
+	if w.unset && d.Scaler != "" {
+		d.Workload.Replicas = len(d.Pods)
+	}
+	return nil
 }
 
 // readScaler finds the autoscaler of the workload: a HorizontalPodAutoscaler, which KEDA makes as well, or a
@@ -104,9 +110,8 @@ func (d *DNS) readScaler(ctx context.Context, client kubernetes.Interface, neigh
 			return nil
 		}
 	}
-	proportional := program{images: []string{"*/cluster-proportional-autoscaler*"}}
 	for _, other := range neighbours {
-		if c := proportional.in(other); c != nil {
+		if c := proportionalAutoscaler().in(other); c != nil {
 			target, _ := argument(c, "target")
 			if kind, name, _ := strings.Cut(target, "/"); strings.EqualFold(kind, string(w.Kind)) && name == w.Name {
 				d.Scaler = other.String() + ", a cluster-proportional-autoscaler"
@@ -114,6 +119,11 @@ func (d *DNS) readScaler(ctx context.Context, client kubernetes.Interface, neigh
 		}
 	}
 	return nil
+}
+
+// proportionalAutoscaler is how a cluster-proportional-autoscaler is known. Some distributions only keep its command.
+func proportionalAutoscaler() program {
+	return program{images: []string{"*/cluster-proportional-autoscaler*"}, commands: []string{"cluster-proportional-autoscaler"}}
 }
 
 // nodeLabels are the labels of each node, by its name. A node that is gone has none.

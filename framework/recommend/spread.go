@@ -1,6 +1,7 @@
 package recommend
 
 import (
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/spotdrill/spotdrill/framework/coredns"
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/logic"
 )
 
 // lintSpread checks whether the pods end together with one node, or with one zone.
@@ -44,20 +46,56 @@ func (a Advice) spreading() (out []corev1.TopologySpreadConstraint) {
 // lintPort checks whether the plugin of that name listens where a probe asks.
 func (d DNS) lintPort(rule string, get corev1.HTTPGetAction, at []coredns.Address, plugin string) []Finding {
 	port, ok := d.number(get.Port)
-	if !ok {
+	switch {
+	case !ok:
 		return []Finding{unknown(rule, "the probe asks port %q, which the container does not declare", get.Port.String()).fixedBy(listed(at))}
+	case get.Scheme == corev1.URISchemeHTTPS:
+		return []Finding{breaks(rule, "the probe asks port %d over HTTPS, and %s only answers HTTP", port, plugin).fixedBy("scheme HTTP, " + listed(at))}
 	}
-	unknownPort := false
+	is := logic.No
 	for _, a := range at {
-		unknownPort = unknownPort || a.Port == ""
-		if a.Port == strconv.Itoa(int(port)) && (a.Host == "" || a.Host == get.Host) {
-			return nil
+		of := d.reaches(a.Host, get.Host)
+		if a.Port == "" {
+			of = min(of, logic.Maybe)
+		} else if a.Port != strconv.Itoa(int(port)) {
+			of = logic.No
 		}
+		is = max(is, of)
 	}
-	if unknownPort {
-		return []Finding{unknown(rule, "the probe asks port %d, and it is unknown where %s listens", port, plugin).fixedBy(listed(at))}
+	switch is {
+	case logic.Yes:
+		return nil
+	case logic.Maybe:
+		return []Finding{unknown(rule, "the probe asks port %d, and it is unknown where %s listens: %s", port, plugin, listed(at)).fixedBy(listed(at))}
 	}
 	return []Finding{breaks(rule, "the probe asks port %d, and %s listens on %s", port, plugin, listed(at)).fixedBy(listed(at))}
+}
+
+// reaches reports whether a probe of that host, which is empty for the pod, reaches what listens on a host.
+func (d DNS) reaches(host, probe string) logic.Truth {
+	switch {
+	case host == "" || host == probe:
+		return logic.Yes
+	case !strings.Contains(host, "{"):
+		return logic.No
+	}
+	name := strings.Trim(host, "{$%}")
+	for _, e := range d.Env {
+		if e.Name == name && e.ValueFrom != nil && e.ValueFrom.FieldRef != nil {
+			own := e.ValueFrom.FieldRef.FieldPath == "status.podIP" || e.ValueFrom.FieldRef.FieldPath == "status.hostIP" && d.Workload.Template.Spec.HostNetwork
+			return logic.Is(own && probe == "")
+		}
+	}
+	return logic.Maybe
+}
+
+// asks is the path that a probe asks: the kubelet reads it as a part of a URL.
+func asks(get *corev1.HTTPGetAction) string {
+	at, err := url.Parse(get.Path)
+	if err != nil {
+		return get.Path
+	}
+	return "/" + strings.TrimPrefix(at.Path, "/")
 }
 
 func listed(at []coredns.Address) string {
@@ -70,8 +108,8 @@ func listed(at []coredns.Address) string {
 
 // number is the port of a probe, which may be the name of a port of the container.
 func (d DNS) number(port intstr.IntOrString) (int32, bool) {
-	if port.Type == intstr.Int {
-		return port.IntVal, true
+	if n := port.IntValue(); n > 0 {
+		return int32(n), true
 	}
 	if c := d.container(); c != nil {
 		for _, p := range c.Ports {
@@ -90,7 +128,7 @@ func (d DNS) readyPort(c coredns.Corefile) (int, bool) {
 		return 0, false // no pod would start at all
 	}
 	for _, at := range c.Ready {
-		if at.Host != "" || slices.ContainsFunc(c.Health, func(h coredns.Address) bool { return h.Port == "" || h.Port == at.Port }) {
+		if d.reaches(at.Host, "") != logic.Yes || slices.ContainsFunc(c.Health, func(h coredns.Address) bool { return h.Port == "" || h.Port == at.Port }) {
 			continue // nothing but the pod itself reaches it; or health answers there, or may
 		}
 		if port, err := strconv.Atoi(at.Port); err == nil && port > 0 {

@@ -19,6 +19,7 @@ import (
 // the end of an image's name at best, so its settings count as well.
 type program struct {
 	images    []string // patterns of the last parts of the image's name, without registry and tag
+	commands  []string // the last part of a command's path
 	variables []string // that no other program has
 	flags     []string // that no other program has
 	label     string   // app.kubernetes.io/name of its chart
@@ -27,7 +28,7 @@ type program struct {
 // in returns the container of that program; nil if the workload has none.
 func (p program) in(w Workload) *corev1.Container {
 	for _, c := range running(&w.Template.Spec) {
-		if p.hasImage(c.Image) || slices.ContainsFunc(c.Env, func(e corev1.EnvVar) bool { return slices.Contains(p.variables, e.Name) }) ||
+		if p.hasImage(c.Image) || len(c.Command) > 0 && slices.Contains(p.commands, path.Base(c.Command[0])) || slices.ContainsFunc(c.Env, func(e corev1.EnvVar) bool { return slices.Contains(p.variables, e.Name) }) ||
 			slices.ContainsFunc(p.flags, func(flag string) bool { _, set := argument(c, flag); return set }) {
 			return c
 		}
