@@ -263,7 +263,6 @@ var invalid = map[string][]string{
 	"invalid-api-fault-verb-of-watch-ended":     {`22: steps[1].fault.verbs: is not allowed with type watch-ended on api, which has: resources, count, for`},
 	"invalid-api-fault-resource":                {`22: steps[1].fault.resources: "/nodes" is not a resource as in kubectl, such as nodes, pods/eviction or leases.coordination.k8s.io`},
 	"invalid-fault-on":                          {`22: steps[1].fault.on: "sqs" is not known; allowed: queue, api, ec2, metadata`},
-	"invalid-metadata-fault-without-node":       {`22: steps[1].fault.node: is required with type reset on metadata`},
 	"invalid-old-feature":                       {`9: old spelling of a feature; write: setting: cordon-only`},
 	"invalid-setting":                           {`9: setting: "spot" is a feature`},
 	"invalid-old-actions": {

@@ -14,6 +14,22 @@ func (s Scenario) NeedsMetadata() bool {
 	return len(s.faultsOn(history.OnMetadata)) > 0 || s.Labels()
 }
 
+// MetadataElsewhere is the first node whose metadata fails without the handler having been moved there, or "".
+func (s Scenario) MetadataElsewhere() string {
+	moved := map[string]bool{"": true}
+	for _, step := range s.Steps {
+		switch do := step.Kind().(type) {
+		case Do:
+			moved[do.Node] = moved[do.Node] || do.Target == OnHandler && do.Verb == Move
+		case Fault:
+			if do.On == history.OnMetadata && !moved[do.Node] {
+				return do.Node
+			}
+		}
+	}
+	return ""
+}
+
 // NeedsQueue is why only a handler that reads a queue can be drilled, or "".
 func (s Scenario) NeedsQueue() string {
 	for _, step := range s.Steps {

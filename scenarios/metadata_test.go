@@ -98,3 +98,22 @@ func TestWhenMetadataSaysThatItHappens(t *testing.T) {
 		}
 	}
 }
+
+func TestMetadataOfANodeWithoutTheHandler(t *testing.T) {
+	fault := func(node string) Step {
+		f := Fault{}
+		f.On, f.Node = history.OnMetadata, node
+		return Step{Fault: &f}
+	}
+	move := func(node string) Step { return Step{Do: &Do{Verb: Move, Target: OnHandler, Node: node}} }
+	for want, cases := range map[string][][]Step{
+		"":       {{}, {fault("")}, {move("victim"), fault("victim")}, {move("victim"), fault(""), fault("victim")}},
+		"victim": {{fault("victim")}, {fault(""), fault("victim")}, {fault("victim"), move("victim")}, {move("other"), fault("victim")}},
+	} {
+		for i, steps := range cases {
+			if got := (Scenario{Steps: steps}).MetadataElsewhere(); got != want {
+				t.Errorf("%q, case %d: %q", want, i, got)
+			}
+		}
+	}
+}

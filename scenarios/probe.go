@@ -8,6 +8,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/strict"
 )
 
 // Probe is the load of the DNS prober, in queries per second. What is left out has
@@ -72,13 +73,13 @@ func Transports() []Transport { return []Transport{UDP, TCP, Both} }
 
 // UnmarshalYAML also reads a list of transports.
 func (t *Transport) UnmarshalYAML(node *yaml.Node) error {
-	if node.Kind == yaml.ScalarNode {
-		*t = Transport(node.Value)
-		return nil
-	}
-	var list []Transport
-	if err := node.Decode(&list); err != nil {
+	var list strict.List[Transport]
+	if err := list.UnmarshalYAML(node); err != nil {
 		return err
+	}
+	if node.Kind == yaml.ScalarNode { // with the other fields, it is checked later
+		*t = list[0]
+		return nil
 	}
 	var err error
 	*t, err = TransportOf(list...)
@@ -89,7 +90,7 @@ func (t *Transport) UnmarshalYAML(node *yaml.Node) error {
 func TransportOf(list ...Transport) (Transport, error) {
 	slices.Sort(list)
 	switch {
-	case len(list) == 1:
+	case len(list) == 1 && list[0] != Both:
 		return list[0], nil
 	case slices.Equal(list, []Transport{TCP, UDP}):
 		return Both, nil

@@ -112,7 +112,7 @@ checks:
 		"a transport that is none":                              {probeOf("transport: sctp"), `probe.transport: "sctp" is not known; allowed: udp, tcp, both`, nil},
 		"a list with one that is none":                          {probeOf("transport: [udp, sctp]"), `transport [sctp udp] is not known; allowed: udp, tcp, or both of them`, nil},
 		"a list with one twice":                                 {probeOf("transport: [udp, udp]"), `transport [udp udp] is not known`, nil},
-		"an empty list":                                         {probeOf("transport: []"), `transport [] is not known`, nil},
+		"an empty list":                                         {probeOf("transport: []"), `must be a word or a list of words, none of them empty`, nil},
 		"a node that is lost without a notice": {`probe: {}
 steps:
 - reclaim: {node: victim}

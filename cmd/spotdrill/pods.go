@@ -98,6 +98,7 @@ func newIMDSCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().IntVar(&cfg.HopLimit, "hop-limit", 1, "the number of hops that the answer with a token may make")
+	cmd.Flags().StringVar(&cfg.AccessKey, "access-key", "test", "the id of the credentials of the instance's role")
 	cmd.Flags().StringVar(&cfg.Control, "control", ":8169", "the address at which a drill controls it")
 	cmd.Flags().StringVar(&tokenFile, "token-file", "", "`file` with a token that every request to --control must carry; empty: none is required")
 	return cmd

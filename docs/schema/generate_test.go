@@ -44,25 +44,33 @@ type document struct {
 // enums are the types with a closed list of values.
 func enums() map[reflect.Type][]string {
 	return map[reflect.Type][]string{
-		reflect.TypeFor[coredns.Placement]():              history.Words(coredns.Placements()),
-		reflect.TypeFor[history.NoticeType]():             history.Words(history.AllNoticeTypes()),
-		reflect.TypeFor[history.FaultType]():              history.Words(history.FaultTypes(history.FaultTargets()...)),
-		reflect.TypeFor[history.CommitPoint]():            history.Words(history.CommitPoints()),
-		reflect.TypeFor[scenarios.Set]():                  history.Words(scenarios.Sets()),
-		reflect.TypeFor[scenarios.Permission]():           history.Words(scenarios.Permissions()),
-		reflect.TypeFor[scenarios.Transport]():            history.Words(scenarios.Transports()),
-		reflect.TypeFor[history.ConflictMode]():           history.Words(history.ConflictModes()),
-		reflect.TypeFor[scenarios.ApplicationTransport](): history.Words(scenarios.ApplicationTransports()),
-		reflect.TypeFor[history.StatusCheck]():            history.Words(history.StatusChecks()),
-		reflect.TypeFor[scenarios.Service]():              history.Words(scenarios.Services()),
-		reflect.TypeFor[scenarios.Queue]():                {string(scenarios.SharedQueue), string(scenarios.OwnQueue)},
-		reflect.TypeFor[history.HealthStatus]():           history.Words(history.HealthStatuses()),
-		reflect.TypeFor[history.ErrorCode]():              history.Words(history.ErrorCodes()),
-		reflect.TypeFor[history.FaultTarget]():            history.Words(history.FaultTargets()),
-		reflect.TypeFor[scenarios.Verb]():                 history.Words(scenarios.Verbs()),
-		reflect.TypeFor[scenarios.Target]():               history.Words(scenarios.Targets()),
-		reflect.TypeFor[scenarios.Corefile]():             history.Words(scenarios.Corefiles()),
-		reflect.TypeFor[history.NoticeSource]():           history.Words(history.NoticeSources()),
+		reflect.TypeFor[coredns.Placement]():                 history.Words(coredns.Placements()),
+		reflect.TypeFor[history.NoticeType]():                history.Words(history.AllNoticeTypes()),
+		reflect.TypeFor[history.FaultType]():                 history.Words(history.FaultTypes(history.FaultTargets()...)),
+		reflect.TypeFor[history.CommitPoint]():               history.Words(history.CommitPoints()),
+		reflect.TypeFor[scenarios.Set]():                     history.Words(scenarios.Sets()),
+		reflect.TypeFor[scenarios.Permission]():              history.Words(scenarios.Permissions()),
+		reflect.TypeFor[scenarios.Transport]():               history.Words(scenarios.Transports()),
+		reflect.TypeFor[history.ConflictMode]():              history.Words(history.ConflictModes()),
+		reflect.TypeFor[scenarios.ApplicationTransport]():    history.Words(scenarios.ApplicationTransports()),
+		reflect.TypeFor[history.StatusCheck]():               history.Words(history.StatusChecks()),
+		reflect.TypeFor[scenarios.Service]():                 history.Words(scenarios.Services()),
+		reflect.TypeFor[scenarios.Queue]():                   {string(scenarios.SharedQueue), string(scenarios.OwnQueue)},
+		reflect.TypeFor[history.HealthStatus]():              history.Words(history.HealthStatuses()),
+		reflect.TypeFor[history.ErrorCode]():                 history.Words(history.ErrorCodes()),
+		reflect.TypeFor[history.FaultTarget]():               history.Words(history.FaultTargets()),
+		reflect.TypeFor[scenarios.Verb]():                    history.Words(scenarios.Verbs()),
+		reflect.TypeFor[scenarios.Target]():                  history.Words(scenarios.Targets()),
+		reflect.TypeFor[scenarios.Corefile]():                history.Words(scenarios.Corefiles()),
+		reflect.TypeFor[strict.List[history.NoticeSource]](): history.Words(history.NoticeSources()),
+	}
+}
+
+// lists are the types of enums that may also be a list, and the values in it.
+func lists() map[reflect.Type][]string {
+	return map[reflect.Type][]string{
+		reflect.TypeFor[scenarios.Transport]():               {string(scenarios.UDP), string(scenarios.TCP)},
+		reflect.TypeFor[strict.List[history.NoticeSource]](): history.Words(history.NoticeSources()),
 	}
 }
 
@@ -204,15 +212,21 @@ func checkType() reflect.Type {
 	return reflect.StructOf(fields)
 }
 
-// scalar is the schema of a type that YAML writes as one word, nil for any other.
+// scalar is the schema of a type that YAML writes as one word or a list of them, nil for any other.
 func scalar(t reflect.Type) *jsonschema.Schema {
 	if t == reflect.TypeFor[strict.Duration]() {
 		return &jsonschema.Schema{Type: "string", Pattern: duration, Examples: []any{"500ms", "5s", "2m"}}
 	}
-	if values, ok := enums()[t]; ok {
-		return &jsonschema.Schema{Type: "string", Enum: enum(values)}
+	values, ok := enums()[t]
+	if !ok {
+		return nil
 	}
-	return nil
+	one := &jsonschema.Schema{Type: "string", Enum: enum(values)}
+	if listed, ok := lists()[t]; ok {
+		list := &jsonschema.Schema{Type: "array", Items: &jsonschema.Schema{Type: "string", Enum: enum(listed)}, MinItems: new(uint64(1)), UniqueItems: true}
+		return &jsonschema.Schema{OneOf: []*jsonschema.Schema{one, list}}
+	}
+	return one
 }
 
 func enum(values []string) []any {
@@ -386,6 +400,8 @@ func refsOf(s *jsonschema.Schema) []string {
 
 func typeOf(s *jsonschema.Schema) string {
 	switch {
+	case len(s.OneOf) > 0:
+		return typeOf(s.OneOf[0]) + " or " + typeOf(s.OneOf[1])
 	case s.Ref != "":
 		return fmt.Sprintf("[%s](#%s)", refName(s), strings.ToLower(refName(s)))
 	case s.Items != nil:
@@ -405,6 +421,9 @@ func about(def *jsonschema.Schema, name string, s, root *jsonschema.Schema) stri
 		parts = append(parts, "**Required.**")
 	}
 	values, oneOf := s.Enum, "One of "
+	if len(s.OneOf) > 0 {
+		values = s.OneOf[0].Enum
+	}
 	if s.Items != nil {
 		values, oneOf = s.Items.Enum, "Each is one of "
 	}

@@ -3,7 +3,9 @@ package schema_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -13,6 +15,7 @@ import (
 	validator "github.com/santhosh-tekuri/jsonschema/v6"
 	"go.yaml.in/yaml/v4"
 
+	"github.com/spotdrill/spotdrill/framework/handler"
 	"github.com/spotdrill/spotdrill/framework/verdict"
 )
 
@@ -220,5 +223,58 @@ func TestExamplesInTheDocsMatchTheSchemas(t *testing.T) {
 	}
 	if seen["scenario"] < 1 || seen["handler"] < 1 {
 		t.Errorf("examples found: %v", seen)
+	}
+}
+
+// An editor marks what the loader refuses, and nothing that it accepts: a word or a list of words.
+func TestAWordOrAListOfThem(t *testing.T) {
+	cases := map[string]struct {
+		file, from, to string // in the file, what is replaced by what, with a value for %s
+		load           func(string) error
+		values         map[string]bool // whether it is allowed
+	}{
+		"scenario": {
+			"../../scenarios/testdata/invalid-metadata-fault-on-demand.yaml", "probe: {}", "probe: {transport: %s}",
+			func(file string) error { _, err := verdict.Scenarios().LoadFile(file); return err },
+			map[string]bool{
+				"udp": true, "tcp": true, "both": true, "[udp]": true, "[tcp]": true, "[udp, tcp]": true, "[tcp, udp]": true,
+				"quic": false, "[]": false, "[both]": false, "[udp, udp]": false, "[udp, both]": false, "[quic]": false, "[udp, tcp, tcp]": false,
+				"{udp: true}": false, "[[udp]]": false, "5": false, `""`: false,
+			},
+		},
+		"handler": {
+			"../../framework/handler/testdata/valid-metadata.yaml", "reads: metadata", "reads: %s",
+			func(file string) error { _, err := handler.Load(file); return err },
+			map[string]bool{
+				"queue": true, "metadata": true, "[queue]": true, "[metadata]": true, "[queue, metadata]": true, "[metadata, queue]": true,
+				"mail": false, "[]": false, "[mail]": false, "[queue, mail]": false, "[queue, queue]": false, "{queue: true}": false, "[[queue]]": false, `""`: false,
+			},
+		},
+	}
+	manifests, err := os.ReadFile("../../framework/handler/testdata/valid-manifests.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range cases {
+		base, err := os.ReadFile(c.file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// The rest of the scenario is valid without this step.
+		whole := strings.Replace(string(base), "  - fault: {on: metadata, name: f, node: reserved, type: reset, for: 5s}\n", "", 1)
+		for value, want := range c.values {
+			dir := t.TempDir()
+			text := strings.Replace(whole, c.from, fmt.Sprintf(c.to, value), 1)
+			file := filepath.Join(dir, "invalid-metadata-fault-on-demand.yaml")
+			if err := errors.Join(os.WriteFile(file, []byte(text), 0o600), os.WriteFile(filepath.Join(dir, "valid-manifests.yaml"), manifests, 0o600)); err != nil {
+				t.Fatal(err)
+			}
+			if err := c.load(file); (err == nil) != want {
+				t.Errorf("%s, %s: the loader: %v, want accepted %v", name, value, err, want)
+			}
+			if err := validate(t, compiled(t, name), []byte(text)); (err == nil) != want {
+				t.Errorf("%s, %s: the schema: %v, want accepted %v", name, value, err, want)
+			}
+		}
 	}
 }

@@ -28,7 +28,8 @@ type Fault struct {
 	Name string `yaml:"name" json:"name"`
 	// Type is what goes wrong; docs/faults.md describes what a client sees.
 	Type history.FaultType `yaml:"type" json:"type"`
-	// Node is the node whose instance it is, on metadata.
+	// Node is the node whose instance it is, on metadata. Left out, it is each node on which a pod of
+	// the handler runs when the fault begins.
 	Node string `yaml:"node,omitempty" json:"node,omitempty"`
 	// Actions are the calls that are affected, on the queue. Left out, all of them are; with
 	// lost-answer, only deletions.

@@ -93,7 +93,7 @@ func TestWhatIsWrongWithAFault(t *testing.T) {
 		"retryAfter 1ns is not a whole number":     func(f *Fault) { f.On, f.Type, f.RetryAfter = history.OnAPI, history.Throttle, 1 },
 		`resources "/nodes" is not a resource`:     func(f *Fault) { f.On, f.Resources = history.OnAPI, []string{"/nodes"} },
 		`capacity "reserved" is not known`:         func(f *Fault) { f.On, f.Type, f.Capacity = history.OnEC2, history.NoCapacity, "reserved" },
-		"node is required with type reset":         func(f *Fault) { f.On = history.OnMetadata },
+		"for is required with type reset":          func(f *Fault) { f.On, f.For, f.Count = history.OnMetadata, 0, 0 },
 		"after 2m0s is not less than for (2m0s)":   func(f *Fault) { f.Type, f.After = history.Duplicate, f.For },
 		"for is required with type second-reader":  func(f *Fault) { f.Type, f.For, f.Count = history.SecondReader, 0, 1 },
 		`actions "PurgeQueue" is not known`:        func(f *Fault) { f.Actions = []string{"PurgeQueue"} },

@@ -47,8 +47,10 @@ type Description struct {
 	Ready    Ready    `yaml:"ready,omitempty"`
 	Marks    Marks    `yaml:"marks,omitempty"`
 	// Reads is where it reads notices. With metadata it runs on each node, as a DaemonSet,
-	// and reads what the metadata of the node's instance announces.
-	Reads history.NoticeSource `yaml:"reads,omitempty"`
+	// and reads what the metadata of the node's instance announces. With [queue, metadata] it
+	// gets its notices from the queue, and the metadata of its instance shows it what it is:
+	// its identity, its region, its credentials.
+	Reads strict.List[history.NoticeSource] `yaml:"reads,omitempty"`
 	// ElectsLeader reports whether only one of its replicas receives messages: the leader.
 	ElectsLeader bool `yaml:"electsLeader,omitempty"`
 	// NoWatch reports whether the handler watches nothing of the API server, so that an idle one
@@ -211,12 +213,29 @@ func (d Description) Meta() history.Handler {
 	return history.Handler{
 		Name: d.Name, Version: cmp.Or(d.Version, d.ownVersion()),
 		Unschedulable: d.Marks.Unschedulable, Taint: d.Marks.Taint, DrainEvent: d.Marks.Event, Reporter: d.Marks.Reporter, DeletesNode: d.DeletesNode,
-		CommitPoint: d.CommitPoint, SQSActions: d.sqsActions(), Deviations: d.Deviations, Keeps: d.Keeps, Reads: d.Reads,
+		CommitPoint: d.CommitPoint, SQSActions: d.sqsActions(), Deviations: d.Deviations, Keeps: d.Keeps, Reads: d.noticesFrom(),
 	}
 }
 
-// ReadsMetadata reports whether the handler reads notices from the metadata of its instance.
-func (d Description) ReadsMetadata() bool { return d.Reads == history.FromMetadata }
+// ReadsMetadata reports whether the handler reads the metadata of its instance: notices, or, if it
+// also reads the queue, what the instance is.
+func (d Description) ReadsMetadata() bool { return slices.Contains(d.Reads, history.FromMetadata) }
+
+// ReadsQueue reports whether the handler gets its notices from the queue.
+func (d Description) ReadsQueue() bool {
+	return !d.ReadsMetadata() || slices.Contains(d.Reads, history.FromQueue)
+}
+
+// noticesFrom is where its notices come from; empty for the default.
+func (d Description) noticesFrom() history.NoticeSource {
+	switch {
+	case len(d.Reads) == 0:
+		return ""
+	case d.ReadsQueue():
+		return history.FromQueue
+	}
+	return history.FromMetadata
+}
 
 // OnEachNode reports whether the handler is a DaemonSet.
 func (d Description) OnEachNode() bool { return d.Ready.DaemonSet != "" }
@@ -224,7 +243,7 @@ func (d Description) OnEachNode() bool { return d.Ready.DaemonSet != "" }
 // sqsActions are all actions that the handler may call; none if it reads no queue.
 func (d Description) sqsActions() []string {
 	switch {
-	case len(d.documents) == 0 || d.ReadsMetadata():
+	case len(d.documents) == 0 || !d.ReadsQueue():
 		return nil
 	case d.Policy != "":
 		return d.Permitted
@@ -247,7 +266,7 @@ func (d Description) WithPolicies(files ...string) (Description, error) {
 	if len(files) == 0 {
 		return d, nil
 	}
-	if d.ReadsMetadata() || len(d.documents) == 0 {
+	if !d.ReadsQueue() || len(d.documents) == 0 {
 		return d, fmt.Errorf("handler %s reads no queue: an IAM policy changes nothing for it", d.Name)
 	}
 	all := make([]iam.Policy, len(files))

@@ -85,7 +85,7 @@ func read(in fs.FS, name, shown string) (Description, error) {
 		return Description{}, unread
 	}
 	d.Ready.Timeout = cmp.Or(d.Ready.Timeout, strict.Duration(DefaultReadyTimeout))
-	if d.CommitPoint == "" && len(d.Manifests) > 0 && !d.ReadsMetadata() {
+	if d.CommitPoint == "" && len(d.Manifests) > 0 && d.ReadsQueue() {
 		d.CommitPoint = DefaultCommitPoint
 	}
 	if err := errors.Join(unread, d.validate(unread)); err != nil {

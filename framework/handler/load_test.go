@@ -37,7 +37,7 @@ var invalid = map[string][]string{
 	"invalid-commit-point":              {`:10: commitPoint: "later" is not known; allowed: received, recorded, drained`},
 	"invalid-settings":                  {`:11: settings.rebalance-drain: is not among the features that the handler claims`},
 	"invalid-reads":                     {`:10: reads: "mail" is not known; allowed: queue, metadata`},
-	"invalid-metadata-of-a-deployment":  {`:7: ready.daemonSet: is required with reads metadata: only a pod of the node can read its metadata`, `:1: workers.capacity: must be spot with reads metadata: only spot nodes have the service here`},
+	"invalid-metadata-of-a-deployment":  {`:7: ready.daemonSet: is required with reads metadata: only a pod of the node can read its metadata; a handler that gets its notices from the queue has reads: [queue, metadata]`, `:1: workers.capacity: must be spot with reads metadata: only spot nodes have the service here`},
 	"invalid-metadata-commit-point":     {`:11: reads: with metadata there are no messages: commitPoint, sqsActions and keeps are not allowed`},
 	"invalid-daemon-set-and-deployment": {`:7: ready.daemonSet: is not allowed with deployment: a handler is one or the other`},
 	"invalid-sqs-action":                {`:10: sqsActions[1]: ReceiveMessage is part of the policy anyway: DeleteMessage, GetQueueAttributes, GetQueueUrl, ReceiveMessage`},
@@ -155,8 +155,9 @@ func TestWhatAJudgeMustKnow(t *testing.T) {
 			SQSActions: append(PolicyActions(), "ChangeMessageVisibility"),
 			Deviations: map[string]string{"invalid-json-does-not-stop-the-next-notice": "It is kept."},
 		},
-		"testdata/valid-metadata.yaml": {Name: "mine", Version: "v1", Unschedulable: true, Reads: history.FromMetadata},
-		"none":                         {Name: "none"},
+		"testdata/valid-metadata.yaml":           {Name: "mine", Version: "v1", Unschedulable: true, Reads: history.FromMetadata},
+		"testdata/valid-queue-and-metadata.yaml": {Name: "mine", Version: "v1", Unschedulable: true, CommitPoint: "recorded", SQSActions: PolicyActions(), Reads: history.FromQueue},
+		"none":                                   {Name: "none"},
 	} {
 		d, err := Load(file)
 		if got := d.Meta(); err != nil || !reflect.DeepEqual(got, want) {

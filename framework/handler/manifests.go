@@ -97,7 +97,7 @@ func (h Installation) objects() ([]*unstructured.Unstructured, error) {
 	own := []runtime.Object{&corev1.Secret{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
 		ObjectMeta: metav1.ObjectMeta{Name: CredentialsSecret, Namespace: h.Settings.namespace()},
-		StringData: map[string]string{"AWS_ACCESS_KEY_ID": h.Settings.accessKey(), "AWS_SECRET_ACCESS_KEY": "test"},
+		StringData: map[string]string{"AWS_ACCESS_KEY_ID": h.Settings.AccessKey(), "AWS_SECRET_ACCESS_KEY": "test"},
 	}}
 	if !slices.ContainsFunc(out, func(o *unstructured.Unstructured) bool {
 		return o.GetKind() == "Namespace" && o.GetName() == h.Settings.namespace()

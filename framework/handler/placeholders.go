@@ -63,9 +63,9 @@ func (s Settings) namespace() string {
 	return "spotdrill-" + s.Installation + "-handler"
 }
 
-// accessKey is the id of the handler's AWS credentials, by which the recording proxy knows which
+// AccessKey is the id of the handler's AWS credentials, by which the recording proxy knows which
 // handler calls.
-func (s Settings) accessKey() string {
+func (s Settings) AccessKey() string {
 	if s.Installation == "" {
 		return "test" // LocalStack accepts any
 	}

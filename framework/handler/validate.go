@@ -93,10 +93,10 @@ func (f *problems) ready(r Ready) {
 	case r.DaemonSet == "" && strings.Count(r.Deployment, "/") != 1:
 		f.wrong("ready.deployment", "%q is not NAMESPACE/NAME, which is needed to see when the handler is ready", r.Deployment)
 	}
-	if f.d.ReadsMetadata() && r.DaemonSet == "" {
-		f.wrong("ready.daemonSet", "is required with reads metadata: only a pod of the node can read its metadata")
+	if !f.d.ReadsQueue() && r.DaemonSet == "" {
+		f.wrong("ready.daemonSet", "is required with reads metadata: only a pod of the node can read its metadata; a handler that gets its notices from the queue has reads: [queue, metadata]")
 	}
-	if f.d.ReadsMetadata() && f.d.Workers.Capacity != history.Spot {
+	if !f.d.ReadsQueue() && f.d.Workers.Capacity != history.Spot {
 		f.wrong("workers.capacity", "must be spot with reads metadata: only spot nodes have the service here")
 	}
 }
@@ -135,8 +135,13 @@ func (f *problems) claims() {
 			f.wrong("configurations."+name+".after", "is required with the feature %s, and only then: a drill changes the configuration in its middle", name)
 		}
 	}
-	f.maybe("reads", string(f.d.Reads), history.Words(history.NoticeSources()))
-	if f.d.ReadsMetadata() && (f.d.CommitPoint != "" || len(f.d.SQSActions) > 0 || len(f.d.Keeps) > 0) {
+	for _, source := range f.d.Reads {
+		f.maybe("reads", string(source), history.Words(history.NoticeSources()))
+	}
+	if len(f.d.Reads) > len(slices.Compact(slices.Sorted(slices.Values(f.d.Reads)))) {
+		f.wrong("reads", "names a source twice")
+	}
+	if !f.d.ReadsQueue() && (f.d.CommitPoint != "" || len(f.d.SQSActions) > 0 || len(f.d.Keeps) > 0) {
 		f.wrong("reads", "with metadata there are no messages: commitPoint, sqsActions and keeps are not allowed")
 	}
 	f.maybe("commitPoint", string(f.d.CommitPoint), history.Words(history.CommitPoints()))

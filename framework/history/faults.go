@@ -96,10 +96,10 @@ func FaultKinds() []FaultKind {
 		{On: OnEC2, Type: UnjoinedLaunch, Allows: ends},
 		{On: OnEC2, Type: UnreadyLaunch, Allows: ends},
 
-		{On: OnMetadata, Type: Delay, Requires: []string{"node", "for", "by"}},
-		{On: OnMetadata, Type: Unauthorized, Requires: []string{"node", "for"}},
-		{On: OnMetadata, Type: ServerError, Requires: []string{"node", "for", "status"}},
-		{On: OnMetadata, Type: Reset, Requires: []string{"node", "for"}},
+		{On: OnMetadata, Type: Delay, Requires: []string{"for", "by"}, Allows: []string{"node"}},
+		{On: OnMetadata, Type: Unauthorized, Requires: []string{"for"}, Allows: []string{"node"}},
+		{On: OnMetadata, Type: ServerError, Requires: []string{"for", "status"}, Allows: []string{"node"}},
+		{On: OnMetadata, Type: Reset, Requires: []string{"for"}, Allows: []string{"node"}},
 	}
 }
 

@@ -31,7 +31,15 @@ type Instance struct {
 	Hostname string `json:"hostname"`
 	IP       string `json:"ip"`
 	Account  string `json:"account"`
+	// AccessKey is the id of the credentials of its role; LocalStack accepts any secret.
+	AccessKey string `json:"accessKey"`
 }
+
+// role is the name of the role of every instance, and credentialsFor how long its credentials are good.
+const (
+	role           = "spotdrill-node"
+	credentialsFor = 6 * time.Hour
+)
 
 // Announced is what is announced for an instance; by default nothing.
 type Announced struct {
@@ -89,9 +97,9 @@ func (a Announced) at(path string) bool {
 // scheduledFormat is the format of times in maintenance events.
 const scheduledFormat = "02 Jan 2006 15:04:05 GMT"
 
-// documents are the texts below /latest/, by path.
+// documents are the texts below /latest/ at a time, by path.
 // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-instance-metadata.html
-func documents(i Instance, a Announced) (map[string]string, error) {
+func documents(i Instance, a Announced, now time.Time) (map[string]string, error) {
 	out := map[string]string{
 		"meta-data/instance-id":                 i.ID,
 		"meta-data/instance-type":               i.Type,
@@ -111,6 +119,10 @@ func documents(i Instance, a Announced) (map[string]string, error) {
 	}
 	texts := map[string]any{
 		ScheduledPath: scheduled,
+		"meta-data/iam/security-credentials/" + role: map[string]string{
+			"Code": "Success", "Type": "AWS-HMAC", "AccessKeyId": i.AccessKey, "SecretAccessKey": "test", "Token": "test",
+			"LastUpdated": now.UTC().Format(time.RFC3339), "Expiration": now.Add(credentialsFor).UTC().Format(time.RFC3339),
+		},
 		"dynamic/instance-identity/document": map[string]string{
 			"accountId": i.Account, "availabilityZone": i.Zone, "instanceId": i.ID, "instanceType": i.Type, "privateIp": i.IP, "region": i.Region,
 		},

@@ -14,6 +14,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/credentials/ec2rolecreds"
+	imdsclient "github.com/aws/aws-sdk-go-v2/feature/ec2/imds"
+
 	"github.com/spotdrill/spotdrill/framework/fault"
 	"github.com/spotdrill/spotdrill/framework/guard"
 	"github.com/spotdrill/spotdrill/framework/history"
@@ -334,5 +337,20 @@ func TestAHandlerCannotControlItsMetadata(t *testing.T) {
 				t.Errorf("%s with token %q: status %d", attack, token, answer.Code)
 			}
 		}
+	}
+}
+
+// A client of AWS's SDKs finds the credentials of the instance's role here.
+func TestTheCredentialsOfTheRole(t *testing.T) {
+	c := newClient(t, 2, false)
+	c.service.instance.AccessKey = "spotdrill-second"
+	status, name := c.get("meta-data/iam/security-credentials/")
+	if status != http.StatusOK || name != role {
+		t.Fatal(status, name)
+	}
+	client := imdsclient.New(imdsclient.Options{Endpoint: c.url})
+	got, err := ec2rolecreds.New(func(o *ec2rolecreds.Options) { o.Client = client }).Retrieve(t.Context())
+	if err != nil || got.AccessKeyID != "spotdrill-second" || !got.CanExpire || time.Until(got.Expires) < time.Minute {
+		t.Errorf("%+v, %v", got, err)
 	}
 }

@@ -27,6 +27,8 @@ type Config struct {
 	HopLimit int
 	// Account is the AWS account of the instance.
 	Account string
+	// AccessKey is the id of the credentials of its role.
+	AccessKey string
 	// Root is the root directory of the node, whose ip is run.
 	Root string
 	// Control is the address of Server.Control, and Token what its requests must carry.
@@ -40,7 +42,7 @@ func Run(ctx context.Context, api kubernetes.Interface, cfg Config, log *slog.Lo
 	if err != nil {
 		return fmt.Errorf("read node %s: %w", cfg.Node, err)
 	}
-	instance, err := instanceOf(node, cfg.Account)
+	instance, err := instanceOf(node, cfg)
 	if err != nil {
 		return err
 	}
@@ -63,13 +65,13 @@ func (s *Server) at(cfg Config) map[string]http.Handler {
 }
 
 // instanceOf is the instance of a node: its provider id is aws:///ZONE/ID.
-func instanceOf(node *corev1.Node, account string) (Instance, error) {
+func instanceOf(node *corev1.Node, cfg Config) (Instance, error) {
 	zone, id, ok := strings.Cut(strings.TrimPrefix(node.Spec.ProviderID, "aws:///"), "/")
 	if !ok {
 		return Instance{}, fmt.Errorf("node %s has the provider id %q, which is not aws:///ZONE/ID", node.Name, node.Spec.ProviderID)
 	}
 	i := Instance{
-		ID: id, Zone: zone, Hostname: node.Name, Account: account,
+		ID: id, Zone: zone, Hostname: node.Name, Account: cfg.Account, AccessKey: cfg.AccessKey,
 		Region:    node.Labels[corev1.LabelTopologyRegion],
 		Type:      node.Labels[corev1.LabelInstanceTypeStable],
 		LifeCycle: cmp.Or(node.Labels[history.CapacityLabel], history.OnDemand),

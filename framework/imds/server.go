@@ -96,7 +96,7 @@ func (s *Server) answer(r *http.Request, path string) answer {
 	s.mu.Lock()
 	announced := s.announced
 	s.mu.Unlock()
-	texts, err := documents(s.instance, announced)
+	texts, err := documents(s.instance, announced, s.now())
 	if err != nil {
 		return answer{status: http.StatusInternalServerError, text: err.Error()}
 	}

@@ -48,6 +48,11 @@ func (h *handlers) do(ctx context.Context, d scenarios.Do) error {
 	return wrap.Errorf(doing(ctx, d), "%s %s", as, d.Name)
 }
 
+// pods are those of the handler under test.
+func (h *handlers) pods(ctx context.Context) ([]corev1.Pod, error) {
+	return h.installed.InCluster(h.under()).Pods(ctx)
+}
+
 func (h *handlers) disturb(ctx context.Context, d scenarios.Do) error {
 	under := h.installed.InCluster(h.under())
 	pods, err := under.Pods(ctx)

@@ -7,11 +7,12 @@ import (
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/spotdrill/spotdrill/framework/cluster"
 	"github.com/spotdrill/spotdrill/framework/fault"
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/imds"
-	"github.com/spotdrill/spotdrill/framework/nodes"
 	"github.com/spotdrill/spotdrill/framework/system"
 	"github.com/spotdrill/spotdrill/framework/wrap"
 	"github.com/spotdrill/spotdrill/scenarios"
@@ -24,7 +25,6 @@ const scheduledFor = 2 * time.Hour
 type metadata struct {
 	*drill
 	service system.Metadata
-	serves  func() bool // reports whether a handler reads it
 	cluster *cluster.Cluster
 	// announced is what it announces, by the node's name.
 	announced map[string]imds.Announced
@@ -43,10 +43,10 @@ func (m metadata) put(ctx context.Context, n scenarios.Notice) error {
 	return nil
 }
 
-// announceToOthers announces a notice also to the other handlers, if one reads the metadata of the
-// instances which it names.
+// announceToOthers announces a notice also to the other handlers, if one reads notices from the metadata
+// of the instances which it names.
 func (m metadata) announceToOthers(ctx context.Context, n scenarios.Notice) error {
-	if !slices.ContainsFunc(m.Handlers[1:], func(i system.Installation) bool { return i.Handler.ReadsMetadata() }) {
+	if !slices.ContainsFunc(m.Handlers[1:], func(i system.Installation) bool { return !i.Handler.ReadsQueue() }) {
 		return nil
 	}
 	for _, name := range n.Nodes {
@@ -85,17 +85,39 @@ func announcing(a imds.Announced, n scenarios.Notice, at time.Time, until time.D
 	return a
 }
 
-// beginFault begins a fault of a node's metadata service, which reports when it begins, hits and
-// ends.
-func (m metadata) beginFault(ctx context.Context, f fault.Fault) error {
-	node := m.nodes[f.Node].Name
-	if err := m.service.Fail(ctx, node, f); err != nil {
-		return err
+// beginFault begins a fault of the metadata service of its node, or else of those that run a pod of the
+// handler. Each reports when the fault begins, hits and ends.
+func (m metadata) beginFault(ctx context.Context, f fault.Fault, pods func(context.Context) ([]corev1.Pod, error)) error {
+	on := []string{m.nodes[f.Node].Name}
+	if f.Node == "" {
+		running, err := pods(ctx)
+		if err != nil {
+			return err
+		}
+		if on = nodesOf(running); len(on) == 0 {
+			return fmt.Errorf("%s has no pod on a node, so that there is no metadata that it reads", m.handler().Name)
+		}
 	}
-	m.meanwhile.Go(func() error {
-		return wrap.Errorf(m.recordFault(ctx, node, f), "fault %s", f.Name)
-	})
+	for _, node := range on {
+		if err := m.service.Fail(ctx, node, f); err != nil {
+			return err
+		}
+		m.meanwhile.Go(func() error {
+			return wrap.Errorf(m.recordFault(ctx, node, f), "fault %s", f.Name)
+		})
+	}
 	return nil
+}
+
+// nodesOf are the nodes of the pods that were bound to one, each once.
+func nodesOf(pods []corev1.Pod) (names []string) {
+	for _, p := range pods {
+		if p.Spec.NodeName != "" {
+			names = append(names, p.Spec.NodeName)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 const (
@@ -131,10 +153,10 @@ func (m metadata) recordFault(ctx context.Context, node string, f fault.Fault) e
 	}
 }
 
-// recordAll records what was read of the metadata of every spot node that was not taken.
+// recordAll records what was read of the metadata of every node that was not taken.
 func (m metadata) recordAll(ctx context.Context) error {
 	for _, n := range m.cluster.Nodes {
-		if n.Capacity != nodes.Spot || m.taken(n) {
+		if m.taken(n) {
 			continue
 		}
 		if err := m.record(ctx, n); err != nil {
@@ -158,7 +180,7 @@ func (m metadata) taken(n cluster.Node) bool {
 
 // record records what was read of the metadata of a node's instance since the drill began.
 func (m metadata) record(ctx context.Context, n cluster.Node) error {
-	if !m.serves() || n.Capacity != nodes.Spot {
+	if !m.service.Serves(n.Capacity) {
 		return nil
 	}
 	requests, err := m.service.Requests(ctx, n.Name)

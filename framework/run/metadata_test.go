@@ -1,8 +1,11 @@
 package run
 
 import (
+	"slices"
 	"testing"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/imds"
@@ -43,5 +46,12 @@ func TestWhatAPathAnnounces(t *testing.T) {
 		if got := noticeAt(path); got != want {
 			t.Errorf("%s: %s, want %s", path, got, want)
 		}
+	}
+}
+
+func TestTheNodesOfTheHandlersPods(t *testing.T) {
+	pod := func(node string) corev1.Pod { return corev1.Pod{Spec: corev1.PodSpec{NodeName: node}} }
+	if got := nodesOf([]corev1.Pod{pod("b"), pod(""), pod("a"), pod("b")}); !slices.Equal(got, []string{"a", "b"}) {
+		t.Error(got)
 	}
 }

@@ -43,7 +43,7 @@ type Runner struct {
 
 // newRunner begins a drill's history.
 func newRunner(sys *system.System, as Drill, requests func(context.Context) (recording.Requests, error)) (*Runner, error) {
-	if as.handler().ReadsMetadata() {
+	if !as.handler().ReadsQueue() {
 		as.Scenario = as.Scenario.WithoutQueue()
 	}
 	meta := history.Meta{
@@ -73,7 +73,7 @@ func newRunner(sys *system.System, as Drill, requests func(context.Context) (rec
 		operator:    operator{d, c, sys.Handlers},
 		coreDNS:     coreDNS{d, dns, c},
 		scaling:     &scaling{drill: d, clientset: c.Clientset, dns: dns},
-		metadata:    metadata{d, sys.Metadata(), sys.Handlers.ServesMetadata, c, map[string]imds.Announced{}},
+		metadata:    metadata{d, sys.Metadata(), c, map[string]imds.Announced{}},
 		queueFaults: queueFaults{d, sys.AWS},
 		proxy:       recordingProxy{d, own},
 	}, nil

@@ -102,7 +102,7 @@ func (r *Runner) beginFault(ctx context.Context, f fault.Fault) error {
 	var err error
 	switch {
 	case f.On == history.OnMetadata:
-		err = r.metadata.beginFault(ctx, f)
+		err = r.metadata.beginFault(ctx, f, r.handlers.pods)
 	case f.Type.OfInstances():
 		err = r.launches.Fail(f)
 	case f.Type.OfTheQueueItself():
@@ -128,7 +128,7 @@ func healthOf(n scenarios.Notice, began time.Time) cloud.Health {
 
 func (r *Runner) putNotice(ctx context.Context, n scenarios.Notice) error {
 	switch {
-	case r.handler().ReadsMetadata():
+	case !r.handler().ReadsQueue():
 		return r.metadata.put(ctx, n)
 	case n.Type == history.StatusChecked:
 		return r.putFindings(ctx, n)

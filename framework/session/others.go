@@ -100,7 +100,7 @@ func (s *Session) notWithOther(scenario scenarios.Scenario) string {
 		return fmt.Sprintf("two handlers: it is played with --handler %s --handler %s", s.Handler.Name, other.Name)
 	case len(s.Handler.Manifests) == 0 || len(other.Manifests) == 0:
 		return "cannot be arranged: it requires two handlers"
-	case s.Handler.ReadsMetadata():
+	case !s.Handler.ReadsQueue():
 		return fmt.Sprintf("cannot be arranged: %s reads the metadata of its instance, so that it must be the second of the two handlers", s.Handler.Name)
 	case other.Name == s.Handler.Name:
 		return fmt.Sprintf("cannot be arranged: both handlers would be %s", other.Name)

@@ -252,16 +252,26 @@ func (s *Session) NotApplicable(scenario scenarios.Scenario) string {
 	return fmt.Sprintf("not supported: the description of %s does not claim %s", s.Handler.Name, scenario.Feature)
 }
 
+// readsToo is what the description of somebody's own handler lacks if the handler does read metadata.
+func (s *Session) readsToo() string {
+	if s.Handler.Embedded() {
+		return ""
+	}
+	return "; if it does, its description has reads: [queue, metadata]"
+}
+
 // otherSource is why the scenario is not for a handler that gets its notices as this one does, or "".
 func (s *Session) otherSource(scenario scenarios.Scenario) string {
-	metadata, queue, replicas := s.Handler.ReadsMetadata(), scenario.NeedsQueue(), scenario.NeedsReplicas()
+	queue, replicas := scenario.NeedsQueue(), scenario.NeedsReplicas()
 	switch {
-	case metadata && queue != "":
+	case !s.Handler.ReadsQueue() && queue != "":
 		return fmt.Sprintf("cannot be arranged: %s reads no queue, and %s", s.Handler.Name, queue)
-	case !metadata && scenario.NeedsMetadata():
-		return fmt.Sprintf("cannot be arranged: %s does not read the metadata of its instance", s.Handler.Name)
+	case !s.Handler.ReadsMetadata() && scenario.NeedsMetadata():
+		return fmt.Sprintf("cannot be arranged: %s does not read the metadata of its instance", s.Handler.Name) + s.readsToo()
 	case scenario.Labels() && len(s.Handler.Workers.Labels) == 0:
 		return fmt.Sprintf("cannot be arranged: the pods of %s need no label on their node", s.Handler.Name)
+	case !s.Handler.OnEachNode() && scenario.MetadataElsewhere() != "":
+		return fmt.Sprintf("cannot be arranged: the metadata of %s fails, and %s does not run on each node: leave out node, or move the handler there first", scenario.MetadataElsewhere(), s.Handler.Name)
 	case s.Handler.OnEachNode() && replicas != "":
 		return fmt.Sprintf("cannot be arranged: %s runs on each node, and %s", s.Handler.Name, replicas)
 	}

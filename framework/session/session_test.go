@@ -57,6 +57,7 @@ func session(t *testing.T, name string) *Session {
 // A feature that is not claimed is skipped with that reason. The drill of the fast set that shows
 // the loss that a handler prevents is played with any; others without a handler are not.
 func TestNotApplicable(t *testing.T) {
+	const both = "../handler/testdata/valid-queue-and-metadata.yaml"
 	sessions := map[string]*Session{} // by handler
 	for name, c := range map[string]struct {
 		handler, scenario, noImage, want string
@@ -80,6 +81,11 @@ func TestNotApplicable(t *testing.T) {
 		"it has no replicas":            {handler: "nth-imds", scenario: "cut-off-handler-finishes-the-drain", want: "cannot be arranged: nth-imds runs on each node, and it would cut off the nodes that the handler shares its network with"},
 		"of metadata, with metadata":    {handler: "nth-imds", scenario: "slow-instance-metadata-is-waited-for"},
 		"of metadata, with a queue":     {handler: "builtin", scenario: "slow-instance-metadata-is-waited-for", want: "cannot be arranged: builtin does not read the metadata of its instance"},
+		"at the start, with metadata":   {handler: "builtin-imds", scenario: "metadata-refused-at-the-start-is-outlived"},
+		"at the start, with both":       {handler: both, scenario: "metadata-refused-at-the-start-is-outlived"},
+		"both, and the queue fails":     {handler: both, scenario: "slow-queue-is-outlived"},
+		"both, of a node without it":    {handler: both, scenario: "slow-instance-metadata-is-waited-for", want: "cannot be arranged: the metadata of victim fails, and mine does not run on each node: leave out node, or move the handler there first"},
+		"of one's own, not described":   {handler: "../handler/testdata/valid.yaml", scenario: "metadata-refused-at-the-start-is-outlived", want: "cannot be arranged: mine does not read the metadata of its instance; if it does, its description has reads: [queue, metadata]"},
 		"of a queue, without a handler": {handler: "nth-imds", scenario: "coredns-lost-without-handler"},
 		"together with another":         {handler: "karpenter", scenario: "two-handlers-on-one-queue"},
 		"with none that it claims":      {handler: "builtin", scenario: "two-handlers-on-one-queue", want: "two handlers: it is played with --handler builtin --handler nth"},

@@ -68,7 +68,7 @@ type Handlers struct {
 	all      []*Installation  // in the order in which they were installed
 }
 
-func (hs *Handlers) metadata() Metadata { return Metadata{hs.cluster} }
+func (hs *Handlers) metadata() Metadata { return Metadata{hs.cluster, hs} }
 
 // Installed is the installation of that name; nil if there is none.
 func (hs *Handlers) Installed(name string) *Installation {
@@ -245,6 +245,17 @@ func (hs *Handlers) Meta(i Installation) history.Handler {
 // ServesMetadata reports whether a handler in the cluster reads the metadata of its instance.
 func (hs *Handlers) ServesMetadata() bool {
 	return slices.ContainsFunc(hs.all, func(i *Installation) bool { return i.Handler.ReadsMetadata() })
+}
+
+// anywhere is one that reads metadata and the queue, and so may run on any worker, without the node's
+// network; nil if there is none.
+func (hs *Handlers) anywhere() *Installation {
+	for _, i := range hs.all {
+		if i.Handler.ReadsMetadata() && i.Handler.ReadsQueue() {
+			return i
+		}
+	}
+	return nil
 }
 
 // leftovers reports whether a handler sets the taint or annotation with a key on the nodes

@@ -7,9 +7,13 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/spotdrill/spotdrill/framework/objects"
+	appsv1 "k8s.io/api/apps/v1"
 
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -217,5 +221,38 @@ func TestSettingsOfAnInstallation(t *testing.T) {
 	}
 	if hs.settings.QueueName != "test" || hs.settings.Installation != "" {
 		t.Errorf("those of all have changed: %+v", hs.settings)
+	}
+}
+
+// A handler that gets its notices from the queue may run on any worker, and read its metadata there.
+func TestWhereMetadataIsServed(t *testing.T) {
+	reads := func(from ...history.NoticeSource) *Installation {
+		return &Installation{Handler: handler.Description{Reads: from}}
+	}
+	queue, metadata := history.FromQueue, history.FromMetadata
+	for name, c := range map[string]struct {
+		all            []*Installation
+		spot, onDemand bool
+		hops           string
+	}{
+		"none":                {nil, false, false, "1"},
+		"of queues":           {[]*Installation{reads(), reads(queue)}, false, false, "1"},
+		"of metadata":         {[]*Installation{reads(), reads(metadata)}, true, false, "1"},
+		"of both":             {[]*Installation{reads(metadata, queue)}, true, true, "2"},
+		"next to one of both": {[]*Installation{reads(metadata), reads(queue, metadata)}, true, true, "2"},
+	} {
+		m := (&Handlers{all: c.all, cluster: &cluster.Cluster{}}).metadata()
+		objs, err := objects.Decode(t.Context(), manifests, "manifests/metadata.yaml", m.values("i"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		pod := objs[len(objs)-1].(*appsv1.DaemonSet).Spec.Template.Spec
+		on := pod.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0].MatchExpressions[0].Values
+		if !slices.Contains(on, "spot") || slices.Contains(on, "on-demand") != c.onDemand || !slices.Contains(pod.Containers[0].Args, "--hop-limit="+c.hops) {
+			t.Errorf("%s: on %v, %v", name, on, pod.Containers[0].Args)
+		}
+		if m.Serves("spot") != c.spot || m.Serves("on-demand") != c.onDemand || m.Serves("control-plane") {
+			t.Errorf("%s: spot %v, on-demand %v", name, m.Serves("spot"), m.Serves("on-demand"))
+		}
 	}
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/spotdrill/spotdrill/framework/cluster"
 	"github.com/spotdrill/spotdrill/framework/fault"
+	"github.com/spotdrill/spotdrill/framework/handler"
 	"github.com/spotdrill/spotdrill/framework/imds"
 	"github.com/spotdrill/spotdrill/framework/nodes"
 	"github.com/spotdrill/spotdrill/framework/objects"
@@ -34,16 +35,40 @@ const (
 	metadataTimeout = 5 * time.Second
 )
 
-// Metadata is the service of the spot nodes' instance metadata, which runs for handlers that read it.
-type Metadata struct{ cluster *cluster.Cluster }
+// Metadata is the service of the nodes' instance metadata, which runs for handlers that read it.
+type Metadata struct {
+	cluster  *cluster.Cluster
+	handlers *Handlers
+}
 
 // Metadata is the cluster's.
-func (s *System) Metadata() Metadata { return Metadata{s.Cluster} }
+func (s *System) Metadata() Metadata { return s.Handlers.metadata() }
 
-// start serves the metadata of each spot node's instance, and returns when it is served.
+// Serves reports whether the metadata of a node with that capacity is served: of spot nodes, and if a
+// handler gets its notices from the queue, also of on-demand ones, where it may run.
+func (m Metadata) Serves(capacity string) bool {
+	switch {
+	case capacity == nodes.Spot:
+		return m.handlers.ServesMetadata()
+	case capacity == nodes.OnDemand:
+		return m.handlers.anywhere() != nil
+	}
+	return false
+}
+
+// values are those of its manifest. If a handler's pods need not have the network of their nodes, the
+// answer with a token may make a hop more, as in a managed node group of EKS.
+func (m Metadata) values(image string) map[string]string {
+	values := map[string]string{"NAMESPACE": Namespace, "IMAGE": image, "CAPACITIES": nodes.Spot, "HOPS": "1", "ACCESS_KEY": handler.Settings{}.AccessKey()}
+	if i := m.handlers.anywhere(); i != nil {
+		values["CAPACITIES"], values["HOPS"], values["ACCESS_KEY"] = nodes.Spot+", "+nodes.OnDemand, "2", m.handlers.InCluster(i).Settings.AccessKey()
+	}
+	return values
+}
+
+// start serves the metadata of the nodes' instances, and returns when it is served.
 func (m Metadata) start(ctx context.Context, image string) error {
-	values := map[string]string{"NAMESPACE": Namespace, "IMAGE": image}
-	if err := m.cluster.Objects().Apply(ctx, manifests, "manifests/metadata.yaml", values); err != nil {
+	if err := m.cluster.Objects().Apply(ctx, manifests, "manifests/metadata.yaml", m.values(image)); err != nil {
 		return err
 	}
 	return m.cluster.Objects().DaemonSetReady(ctx, Namespace, metadataName)
@@ -156,7 +181,7 @@ func (m Metadata) Clear(ctx context.Context) error {
 	}
 	var errs []error
 	for _, n := range m.cluster.Nodes {
-		if n.Capacity != nodes.Spot || slices.Contains(down, n.Name) {
+		if !m.Serves(n.Capacity) || slices.Contains(down, n.Name) {
 			continue
 		}
 		err := m.Announce(ctx, n.Name, imds.Announced{})

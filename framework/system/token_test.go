@@ -15,10 +15,11 @@ import (
 
 // Whoever reaches a port by which drills control their parts needs the token of that Secret.
 func TestOurPodsServeOnlyWhoHasTheToken(t *testing.T) {
-	for _, file := range []string{"proxy.yaml", "metadata.yaml"} {
-		objs, err := objects.Decode(t.Context(), manifests, "manifests/"+file, map[string]string{
-			"NAMESPACE": Namespace, "IMAGE": "i", "UPSTREAM": "u", "API_UPSTREAM": "a", "NODE_IP": "n",
-		})
+	for file, values := range map[string]map[string]string{
+		"proxy.yaml":    {"NAMESPACE": Namespace, "IMAGE": "i", "UPSTREAM": "u", "API_UPSTREAM": "a", "NODE_IP": "n"},
+		"metadata.yaml": (&Handlers{}).metadata().values("i"),
+	} {
+		objs, err := objects.Decode(t.Context(), manifests, "manifests/"+file, values)
 		if err != nil {
 			t.Fatal(err)
 		}
