@@ -1,6 +1,7 @@
 package cloud
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -170,12 +171,26 @@ func readRule(ctx context.Context, client *eventbridge.Client, name string, q Qu
 			if target.SqsParameters != nil {
 				group = aws.ToString(target.SqsParameters.MessageGroupId)
 			}
-			r.Role, r.Silent = target.RoleArn != nil, q.refuses(group)
+			r.Role, r.Silent = target.RoleArn != nil, cmp.Or(q.refuses(group), altered(target))
 		}
 		if next = targets.NextToken; next == nil {
 			return r, nil
 		}
 	}
+}
+
+// altered is why what a target gets is no notice; empty if it gets the event as it is.
+func altered(target ebtypes.Target) string {
+	const why = "its target has %s: what arrives is not the notice that handlers read"
+	switch path := aws.ToString(target.InputPath); {
+	case target.Input != nil:
+		return fmt.Sprintf(why, "an Input")
+	case target.InputTransformer != nil:
+		return fmt.Sprintf(why, "an InputTransformer")
+	case path != "" && path != "$":
+		return fmt.Sprintf(why, "the InputPath "+path)
+	}
+	return ""
 }
 
 // readKey reads the policy and the state of the queue's key. If that is not permitted, the policy is not known.

@@ -83,6 +83,11 @@ func TestWhatReachesAQueueInAWS(t *testing.T) {
 		"a rule that is disabled":            {map[string]string{"DescribeRule": `{"State": "DISABLED", "EventPattern": "{}"}`}, yes, yes, "", "rule spot: it is DISABLED"},
 		"a FIFO queue":                       {map[string]string{"GetQueueAttributes": attributes("FifoQueue", "true", "ContentBasedDeduplication", "true")}, yes, yes, "", "no SqsParameters.MessageGroupId"},
 		"a FIFO queue, with a group":         {map[string]string{"GetQueueAttributes": attributes("FifoQueue", "true", "ContentBasedDeduplication", "true"), "ListTargetsByRule": target(`, "SqsParameters": {"MessageGroupId": "g"}`)}, yes, yes, "", ""},
+		"an input transformer":               {map[string]string{"ListTargetsByRule": target(`, "InputTransformer": {"InputTemplate": "<x>"}`)}, yes, yes, "", "rule spot: its target has an InputTransformer"},
+		"the detail alone":                   {map[string]string{"ListTargetsByRule": target(`, "InputPath": "$.detail"`)}, yes, yes, "", "the InputPath $.detail"},
+		"the whole event by its path":        {map[string]string{"ListTargetsByRule": target(`, "InputPath": "$"`)}, yes, yes, "", ""},
+		"a constant":                         {map[string]string{"ListTargetsByRule": target(`, "Input": "{}"`)}, yes, yes, "", "an Input:"},
+		"a pattern with alternatives":        {map[string]string{"DescribeRule": `{"Arn": "arn:aws:events:eu-west-1:111122223333:rule/spot", "State": "ENABLED", "EventPattern": "{\"$or\": [{\"source\": [{\"prefix\": \"aws.\"}]}, {\"source\": [{\"anything-but\": [\"x\"]}]}], \"detail\": {\"instance-id\": [{\"exists\": true}]}}"}`}, yes, yes, "", ""},
 		"a target with a role":               {map[string]string{"GetQueueAttributes": `{"Attributes": ` + object("QueueArn", queue, "Policy", allows(queue, "sns.amazonaws.com", "sqs:*")) + `}`, "ListTargetsByRule": target(`, "RoleArn": "r"`)}, maybe, yes, "has a role", ""},
 	} {
 		usual := map[string]string{

@@ -14,6 +14,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
+	eventstypes "github.com/aws/aws-sdk-go-v2/service/eventbridge/types"
 
 	cfn "github.com/spotdrill/spotdrill/framework/cloudformation"
 	"github.com/spotdrill/spotdrill/framework/iam"
@@ -358,6 +359,9 @@ func (r *templateReader) rules(out *Template) error {
 		state, _ := cfn.Text(rule.Properties["State"])
 		bus, _ := cfn.Text(rule.Properties["EventBusName"])
 		errs = append(errs, r.decided(rule.Name+".State", state), r.decided(rule.Name+".EventPattern", pattern))
+		if state != "" && len(cfn.Symbols(state)) == 0 && !slices.Contains(eventstypes.RuleState("").Values(), eventstypes.RuleState(state)) {
+			errs = append(errs, fmt.Errorf("%s.State is %q; EventBridge has: %v", rule.Name, state, eventstypes.RuleState("").Values()))
+		}
 		switch {
 		case state == "DISABLED":
 			of.Silent = "it is DISABLED"

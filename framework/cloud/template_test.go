@@ -211,9 +211,10 @@ func TestReadTemplateRefuses(t *testing.T) {
 		"a condition without a value": {
 			templateOf("Resources:\n", "Parameters: {E: {Type: String}}\nConditions: {P: !Equals [!Ref E, p]}\nResources:\n", "Spot: {", "Spot: {Condition: P, "), TemplateOptions{}, "PARAMETERS=E=VALUE",
 		},
-		"a parameter that it does not have": {templateOf(), TemplateOptions{Parameters: map[string]string{"E": "p"}}, "no parameter E"},
-		"a visibility timeout of no number": {templateOf(settingsOfQ, "VisibilityTimeout: long"), TemplateOptions{}, "not a number of seconds"},
-		"an import":                         {templateOf(settingsOfQ, "QueueName: !ImportValue x"), TemplateOptions{}, "Q.QueueName is not decided by the template: it depends on import x"},
+		"a parameter that it does not have":      {templateOf(), TemplateOptions{Parameters: map[string]string{"E": "p"}}, "no parameter E"},
+		"a visibility timeout of no number":      {templateOf(settingsOfQ, "VisibilityTimeout: long"), TemplateOptions{}, "not a number of seconds"},
+		"a state that EventBridge does not have": {templateOf("{"+ofSpot, "{State: disabled, "+ofSpot), TemplateOptions{}, `Spot.State is "disabled"; EventBridge has: [ENABLED DISABLED`},
+		"an import":                              {templateOf(settingsOfQ, "QueueName: !ImportValue x"), TemplateOptions{}, "Q.QueueName is not decided by the template: it depends on import x"},
 	} {
 		if _, err := ReadTemplate([]byte(c.template), c.o); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)

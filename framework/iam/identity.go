@@ -78,6 +78,11 @@ func (s statement) checkIdentity() error {
 	if (len(s.resource) == 0) == (len(s.notResource) == 0) {
 		errs = append(errs, errors.New("requires exactly one of: Resource, NotResource"))
 	}
+	for _, action := range slices.Concat(s.action, s.notAction) {
+		if strings.ContainsAny(action, " ,;") && len(cloudformation.Symbols(action)) == 0 {
+			errs = append(errs, fmt.Errorf("the action %q is none: write a list with an element for each", action))
+		}
+	}
 	return errors.Join(errs...)
 }
 
@@ -93,15 +98,21 @@ func unescape(data []byte) []byte {
 
 // notDocuments are what `aws iam` prints of a policy, a role or a user without a document.
 var notDocuments = []struct{ key, instead string }{
+	{"RoleDetailList", "it has the policies of all roles: take what `aws iam get-role-policy` or get-policy-version prints for the handler's"},
 	{"Policy", "it describes a policy: take what `aws iam get-policy-version --policy-arn ARN --version-id VERSION` prints"},
+	{"Policies", "it lists policies: take what `aws iam get-policy-version --policy-arn ARN --version-id VERSION` prints for each"},
+	{"User", "it describes a user: take what `aws iam get-user-policy` or get-policy-version prints for each of its policies"},
+	{"Group", "it describes a group: take what `aws iam get-group-policy` or get-policy-version prints for each of its policies"},
+	{"Roles", "it lists roles: take what `aws iam get-role-policy` or get-policy-version prints for the handler's"},
+	{"EvaluationResults", "it has results of a simulation: take what `aws iam get-role-policy` or get-policy-version prints for the handler's role"},
+	{"Attributes", "it has the attributes of a queue: take what `aws iam get-role-policy` or get-policy-version prints for the handler's role"},
+	{"terraform_version", errTerraform.Error()},
 	{"Role", "it describes a role: take what `aws iam get-role-policy` or get-policy-version prints for each of its policies"},
 	{"AttachedPolicies", "it lists policies: take what `aws iam get-policy-version --policy-arn ARN --version-id VERSION` prints for each"},
 	{"PolicyNames", "it lists policies: take what `aws iam get-role-policy --role-name ROLE --policy-name NAME` prints for each"},
 	{"Versions", "it lists versions of a policy: take what `aws iam get-policy-version --policy-arn ARN --version-id VERSION` prints"},
 	{"resource", errTerraform.Error()},
-	{"planned_values", errTerraform.Error()},
 	{"values", errTerraform.Error()},
-	{"RoleDetailList", "it has the policies of all roles: take what `aws iam get-role-policy` or get-policy-version prints for the handler's"},
 }
 
 // unwrap finds the documents in what contains them.
@@ -145,6 +156,9 @@ func unwrap(doc any, depth int) ([]any, error) {
 			if _, has := doc[not.key]; has {
 				return nil, errors.New(not.instead)
 			}
+		}
+		if kind, ok := doc["kind"].(string); ok && doc["apiVersion"] != nil {
+			return nil, fmt.Errorf("it is a %s of Kubernetes: take the policy in it, from Version to the end of Statement, into a file of its own", kind)
 		}
 		_, isTemplate := doc["Resources"]
 		_, isWrapped := doc["TemplateBody"]

@@ -132,6 +132,17 @@ func TestOtherHandlersAsTheyAreInstalled(t *testing.T) {
 		"as a sidecar of its own": {
 			[]string{installed("Deployment", "x", "x", "{name: main, image: pause}", ", initContainers: [{name: nth, restartPolicy: Always, "+image+", "+env(queueMode, reads)+"}]")}, "one-reader-of-the-queue", "kube-system/x",
 		},
+		"a queue of that name in another region": {[]string{queue("QUEUE_URL=https://sqs.us-east-1.amazonaws.com/111122223333/shop", untagged), node("a", "topology.kubernetes.io/region: eu-west-1")}, onePool, "kube-system/nth acts on"},
+		"a queue of that name in this region":    {[]string{queue(reads), node("a", "topology.kubernetes.io/region: eu-west-1")}, "one-reader-of-the-queue", "as Karpenter does: https://sqs.eu-west-1."},
+		"the queue in China":                     {[]string{queue("QUEUE_URL=https://sqs.cn-north-1.amazonaws.com.cn/111122223333/shop"), node("a", "topology.kubernetes.io/region: cn-north-1")}, "one-reader-of-the-queue", ""},
+		"the queue in GovCloud, by its ARN":      {[]string{queue("QUEUE_URL=arn:aws-us-gov:sqs:us-gov-west-1:111122223333:shop"), node("a", "topology.kubernetes.io/region: us-gov-west-1")}, "one-reader-of-the-queue", ""},
+		"the queue by an endpoint of a VPC":      {[]string{queue("QUEUE_URL=https://vpce-0a1b-c2d3.sqs.eu-west-1.vpce.amazonaws.com/111122223333/shop"), node("a", "topology.kubernetes.io/region: eu-west-1")}, "one-reader-of-the-queue", ""},
+		"an earlier handler of spot interruptions": {
+			[]string{installed("DaemonSet", "x", "x", "{name: x, image: 'kubeaws/kube-spot-termination-notice-handler:1.13.7-1'}", "")}, onePool, "acts on spot interruptions",
+		},
+		"one on a node group": {
+			[]string{installed("DaemonSet", "x", "x", "{name: x, image: 'mirror.example.com/k8s-spot-termination-handler'}", ", nodeSelector: {eks.amazonaws.com/nodegroup: base}")}, "", "",
+		},
 		"another queue, every instance": {[]string{queue(other, untagged)}, onePool, "state changes, as Karpenter does"},
 		"a dry run":                     {[]string{queue(other, untagged, "DRY_RUN=true")}, "", ""},
 		"tagged instances, and the tags of Karpenter's are not known": {[]string{queue(other)}, onePool + "?", "tag " + managed},

@@ -22,12 +22,17 @@ type Karpenter struct {
 	// Workload is nil if none was found that runs Karpenter.
 	Workload   *Workload
 	controller string // the name of its container
-	// Auto reports whether the cluster has nodes of EKS Auto Mode, whose Karpenter runs outside of it.
-	Auto bool
+	// Outside is the product whose Karpenter runs outside of the cluster: EKS Auto Mode, or AKS node
+	// auto-provisioning; empty if there is no sign of one.
+	Outside string
+	// Azure reports whether it launches machines of Azure, where no queue announces interruptions.
+	Azure bool
 	// Nodes reports whether nodes have the label of a NodePool.
 	Nodes bool
-	Pods  []Pod
-	Pools []Pool
+	// Region is that of its queue; empty if unknown.
+	Region string
+	Pods   []Pod
+	Pools  []Pool
 	// Classes are the EC2NodeClasses, and ClassesUnread is why they are not known.
 	Classes       []NodeClass
 	ClassesUnread string
@@ -78,8 +83,8 @@ func (k Karpenter) String() string {
 		return ""
 	case k.Unread != "":
 		return "not read: " + k.Unread
-	case k.Workload == nil && k.Auto:
-		return "that of EKS Auto Mode, which runs outside of the cluster and reads a queue of its own"
+	case k.Workload == nil && k.Outside != "":
+		return "that of " + k.Outside + ", which runs outside of the cluster and hears of interruptions by itself"
 	case k.Workload == nil:
 		return "not found: no running workload has its image, its settings, its label or its rights"
 	}
@@ -100,7 +105,7 @@ func (d DNS) lintKarpenter() []Finding {
 	switch {
 	case !k.Installed:
 		return nil
-	case k.Workload == nil && !k.Auto && (len(k.Pools) > 0 || k.Nodes):
+	case k.Workload == nil && k.Outside == "" && (len(k.Pools) > 0 || k.Nodes):
 		return []Finding{unknown("karpenter", "the cluster has NodePools or nodes of Karpenter, but no running workload with its image, its settings, its label or its rights was found")}
 	case k.Workload == nil:
 		return nil
@@ -121,6 +126,9 @@ func (d DNS) lintKarpenter() []Finding {
 func (k Karpenter) lintQueue() []Finding {
 	const rule = "karpenter-interruption-queue"
 	const value, formerValue = "settings.interruptionQueue", "settings.aws.interruptionQueueName"
+	if k.Azure {
+		return nil
+	}
 	if k.beforeQueueSetting() {
 		switch {
 		case k.FormerQueue != "":
@@ -132,7 +140,7 @@ func (k Karpenter) lintQueue() []Finding {
 	}
 	switch name, elsewhere := k.setting("INTERRUPTION_QUEUE"); {
 	case name != queueName(name):
-		return []Finding{breaks("karpenter-interruption-queue-name", "INTERRUPTION_QUEUE is %s, and Karpenter looks for a queue of that name", name).fixedBy(queueName(name))}
+		return []Finding{breaks("karpenter-interruption-queue-name", "INTERRUPTION_QUEUE is %q, and Karpenter looks for a queue of that name", name).fixedBy(queueName(name))}
 	case name != "":
 		return nil
 	case elsewhere != "":

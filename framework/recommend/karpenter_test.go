@@ -74,16 +74,16 @@ func TestLintKarpenter(t *testing.T) {
 	}{
 		"sound":                {dns: soundKarpenter()},
 		"none":                 {dns: sound()},
-		"run by EKS Auto Mode": {dns: soundKarpenter(noQueue, func(d *DNS) { d.Karpenter.Workload, d.Karpenter.Auto = nil, true })},
+		"run by EKS Auto Mode": {dns: soundKarpenter(noQueue, func(d *DNS) { d.Karpenter.Workload, d.Karpenter.Outside = nil, "EKS Auto Mode" })},
 		"not found":            {dns: soundKarpenter(func(d *DNS) { d.Karpenter.Workload = nil }), want: []string{"karpenter?"}, got: "NodePools or nodes of Karpenter"},
 		"only its API is left": {dns: soundKarpenter(func(d *DNS) { d.Karpenter.Workload, d.Karpenter.Pools = nil, nil })},
 		"the ARN of its queue": {
 			dns:  soundKarpenter(controller(func(c *corev1.Container) { c.Env[0].Value = "arn:aws:sqs:eu-west-1:111122223333:production" })),
-			want: []string{"karpenter-interruption-queue-name"}, got: "INTERRUPTION_QUEUE is arn:aws:sqs:",
+			want: []string{"karpenter-interruption-queue-name"}, got: `INTERRUPTION_QUEUE is "arn:aws:sqs:`,
 		},
 		"the URL of its queue": {
 			dns:  soundKarpenter(noQueue, args("--interruption-queue=https://sqs.eu-west-1.amazonaws.com/111122223333/production")),
-			want: []string{"karpenter-interruption-queue-name"}, got: "/production, and",
+			want: []string{"karpenter-interruption-queue-name"}, got: `/production", and`,
 		},
 		"not permitted to read it": {dns: sound(func(d *DNS) { d.Karpenter = Karpenter{Installed: true, Unread: "deployments.apps is forbidden"} }), want: []string{"karpenter?"}, got: "forbidden"},
 		"another handler": {

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -270,11 +271,36 @@ func unknownInFiles(of schema.GroupResource, name string) *apierrors.StatusError
 	return failed
 }
 
+// runsKarpenter reports whether the files have a workload or a node of Karpenter: then the cluster serves its API.
+func (m *Manifests) runsKarpenter() bool {
+	is := karpenterProgram()
+	return slices.ContainsFunc(m.objects, func(o unstructured.Unstructured) bool {
+		if o.GetKind() == "Node" {
+			return o.GetLabels()[poolLabel] != ""
+		}
+		var w struct {
+			Spec struct {
+				Template corev1.PodTemplateSpec `json:"template"`
+			} `json:"spec"`
+		}
+		if !slices.Contains([]Kind{Deployment, StatefulSet}, Kind(o.GetKind())) || runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &w) != nil {
+			return false
+		}
+		return is.in(Workload{Template: w.Spec.Template}) != nil
+	})
+}
+
 // groups are those of the objects.
 func (m *Manifests) groups() metav1.APIGroupList {
 	list := metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}}
+	var versions []schema.GroupVersion
 	for _, o := range m.objects {
-		gv := o.GroupVersionKind().GroupVersion()
+		versions = append(versions, o.GroupVersionKind().GroupVersion())
+	}
+	if !slices.ContainsFunc(versions, func(gv schema.GroupVersion) bool { return gv.Group == karpenterGroup }) && !m.whole && m.runsKarpenter() {
+		versions = append(versions, schema.GroupVersion{Group: karpenterGroup, Version: "v1"})
+	}
+	for _, gv := range versions {
 		version := metav1.GroupVersionForDiscovery{GroupVersion: gv.String(), Version: gv.Version}
 		i := slices.IndexFunc(list.Groups, func(g metav1.APIGroup) bool { return g.Name == gv.Group })
 		switch {

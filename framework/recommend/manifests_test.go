@@ -32,6 +32,8 @@ func TestWhatIsInNoFileIsUnknown(t *testing.T) {
 		"no ConfigMaps":                         {without("ConfigMap"), []string{"corefile?"}},
 		"a DaemonSet":                           {strings.Replace(without("Pod"), "kind: Deployment", "kind: DaemonSet", 1), []string{"replicas?", "not-all-on-spot?"}},
 		"a pool of Karpenter, and no Karpenter": {file(t, "base.yaml") + pool, []string{"karpenter?"}},
+		"Karpenter, and nothing of its API":     {file(t, "base.yaml") + "\n---\n" + installed("Deployment", "karpenter", "karpenter", "{name: controller, image: 'karpenter/controller:1.8.0'}", ""), []string{"karpenter-interruption-queue", "nodepools-overlap?", "one-interruption-handler?"}},
+		"a node of Karpenter, and nothing else of it":   {file(t, "base.yaml") + "\n---\n" + node("node-c", "karpenter.sh/nodepool: general"), []string{"karpenter?"}},
 		"Karpenter, and no kinds that handlers run as":  {file(t, "base.yaml") + pool + "\n---\n" + installed("Deployment", "karpenter", "karpenter", aController, ""), []string{"one-interruption-handler?"}},
 		"Karpenter of an earlier version, and no queue": {file(t, "base.yaml") + pool + "\n---\n" + installed("Deployment", "karpenter", "karpenter", "{name: controller, image: 'karpenter/controller:0.32.1'}", ""), []string{"karpenter-interruption-queue?", "one-interruption-handler?"}},
 	} {

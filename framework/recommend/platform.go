@@ -22,6 +22,9 @@ const (
 	GKE       Platform = "GKE"
 	K3s       Platform = "k3s"
 	OpenShift Platform = "OpenShift"
+	KOps      Platform = "kOps"
+	RKE2      Platform = "RKE2"
+	Helm      Platform = "Helm"
 )
 
 // keeping is which changes a platform keeps.
@@ -65,6 +68,18 @@ var platforms = map[Platform]keeping{
 		note:   "the dns-operator reverts changes to the DaemonSet and to its Corefile; it keeps the resource dnses.operator.openshift.io/default, such as spec.nodePlacement",
 		source: "https://docs.redhat.com/en/documentation/openshift_container_platform/4.17/html/networking_operators/dns-operator",
 	},
+	KOps: {
+		note:   "kOps writes the Deployment and the ConfigMap again when it is upgraded; it keeps spec.kubeDNS of the cluster, such as externalCoreFile",
+		source: "https://kops.sigs.k8s.io/cluster_spec/#kubedns", corefile: true, workload: true, budget: true,
+	},
+	RKE2: {
+		note:   "RKE2 installs its chart rke2-coredns again when it is upgraded; it keeps the values of a HelmChartConfig of that name: set there what is patched here",
+		source: "https://docs.rke2.io/networking/networking_services", corefile: true, workload: true, budget: true,
+	},
+	Helm: {
+		note:   "helm upgrade writes the Deployment and the ConfigMap again from the values of the release: set there what is patched here",
+		source: "https://github.com/coredns/helm", corefile: true, workload: true, budget: true,
+	},
 }
 
 // String is the platform and what it does to changes; empty if there is none.
@@ -103,7 +118,8 @@ func platformOf(w Workload, nodes []corev1.Node) Platform {
 		return GKE
 	case w.Kind == "":
 		return ""
-	case err != nil && onNodes("eks.amazonaws.com/nodegroup"), slices.Contains(managers, addon.Manager):
+	case err != nil && onNodes("eks.amazonaws.com/nodegroup"), slices.Contains(managers, addon.Manager),
+		len(w.ManagedFields) == 0 && w.Labels["eks.amazonaws.com/component"] != "": // kubectl get leaves managedFields out
 		return EKSAddOn
 	case w.Labels["kubernetes.azure.com/managedby"] == "aks", reconciled && onNodes("kubernetes.azure.com/cluster"):
 		return AKS
@@ -113,6 +129,12 @@ func platformOf(w Workload, nodes []corev1.Node) Platform {
 		return K3s
 	case marked("dns.operator.openshift.io/"), w.Namespace == openShiftNamespace:
 		return OpenShift
+	case marked("addon.kops.k8s.io/"):
+		return KOps
+	case w.Annotations["meta.helm.sh/release-name"] == "rke2-coredns":
+		return RKE2
+	case marked("meta.helm.sh/release-name"), w.Labels["app.kubernetes.io/managed-by"] == "Helm":
+		return Helm
 	}
 	return ""
 }

@@ -1,6 +1,7 @@
 package recommend
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,6 +20,8 @@ type Pool struct {
 	// Requirements are those of its nodes; a label of its template is one as well.
 	Requirements []corev1.NodeSelectorRequirement
 	Taints       []corev1.Taint
+	// ClassGroup is the API group of its node class, which depends on the cloud; empty if it names none.
+	ClassGroup string
 }
 
 // poolObject is the part of a NodePool that the rules are about. v1 and v1beta1 have it in
@@ -36,6 +39,10 @@ type poolObject struct {
 			Spec struct {
 				Requirements []corev1.NodeSelectorRequirement `json:"requirements"`
 				Taints       []corev1.Taint                   `json:"taints"`
+				NodeClassRef struct {
+					Group      string `json:"group"`
+					APIVersion string `json:"apiVersion"` // before v1
+				} `json:"nodeClassRef"`
 			} `json:"spec"`
 		} `json:"template"`
 		Disruption struct {
@@ -52,6 +59,9 @@ type poolObject struct {
 
 func (o poolObject) pool() Pool {
 	p := Pool{Name: o.Metadata.Name, Weight: o.Spec.Weight, Requirements: o.Spec.Template.Spec.Requirements, Taints: o.Spec.Template.Spec.Taints}
+	ref := o.Spec.Template.Spec.NodeClassRef
+	former, _, _ := strings.Cut(ref.APIVersion, "/")
+	p.ClassGroup = cmp.Or(ref.Group, former)
 	for key, value := range o.Spec.Template.Metadata.Labels {
 		p.Requirements = append(p.Requirements, corev1.NodeSelectorRequirement{Key: key, Operator: corev1.NodeSelectorOpIn, Values: []string{value}})
 	}

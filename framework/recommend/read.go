@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
@@ -81,6 +82,9 @@ func (d *DNS) readWorkload(ctx context.Context, client kubernetes.Interface, nod
 	if err := gap("not-all-on-spot", err); err != nil {
 		return err
 	}
+	if d.Platform == EKSAddOn && len(w.ManagedFields) == 0 {
+		d.Gaps = append(d.Gaps, Gap{"add-on-values-by-configuration", "who set what is not known without managedFields, which kubectl get prints with --show-managed-fields"})
+	}
 	if w.Kind == DaemonSet {
 		d.Workload.Replicas = max(w.Replicas, len(d.Pods))
 	}
@@ -139,6 +143,16 @@ func readNodes(ctx context.Context, client kubernetes.Interface) (nodeLabels, []
 		of[list.Items[i].Name] = list.Items[i].Labels
 	}
 	return of, list.Items, nil
+}
+
+// regions are those of the nodes.
+func (of nodeLabels) regions() (names []string) {
+	for _, labels := range of {
+		if region := labels[corev1.LabelTopologyRegion]; region != "" && !slices.Contains(names, region) {
+			names = append(names, region)
+		}
+	}
+	return names
 }
 
 // zonesOf counts the zones of nodes.

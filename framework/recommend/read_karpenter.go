@@ -14,10 +14,11 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// The groups of Karpenter's API: that which does not depend on the cloud, and that of AWS.
+// The groups of Karpenter's API: that which does not depend on the cloud, and those of AWS and of Azure.
 const (
 	karpenterGroup    = "karpenter.sh"
 	karpenterAWSGroup = "karpenter.k8s.aws"
+	karpenterAzure    = "karpenter.azure.com"
 )
 
 // formerSettings is the ConfigMap that had Karpenter's settings before v0.33.
@@ -69,8 +70,14 @@ func (k *Karpenter) read(ctx context.Context, client kubernetes.Interface, objec
 	if err := k.gap("nodepools-overlap", k.readPools(ctx, objects, served[karpenterGroup])); err != nil {
 		return err
 	}
+	k.Azure = served[karpenterAzure] != nil || slices.ContainsFunc(k.Pools, func(p Pool) bool { return p.ClassGroup == karpenterAzure })
+	if k.Azure {
+		k.Outside = "AKS node auto-provisioning"
+	}
 	for _, labels := range nodes {
-		k.Auto = k.Auto || labels[computeTypeLabel] == "auto"
+		if labels[computeTypeLabel] == "auto" {
+			k.Outside = "EKS Auto Mode"
+		}
 		k.Nodes = k.Nodes || labels[poolLabel] != "" || labels[formerPoolLabel] != ""
 	}
 	workloads, unlisted := listWorkloads(ctx, client, metav1.NamespaceAll)
@@ -79,11 +86,16 @@ func (k *Karpenter) read(ctx context.Context, client kubernetes.Interface, objec
 		return fatal
 	}
 	workloads = slices.DeleteFunc(workloads, func(w Workload) bool { return w.Kind != DaemonSet && w.Replicas == 0 })
-	if len(workloads) == 0 && !k.Auto {
+	if len(workloads) == 0 && k.Outside == "" {
 		k.Unread = why
 	}
 	if err := k.find(ctx, client, workloads); err != nil || k.Workload == nil {
 		return err
+	}
+	k.Azure = k.Azure || slices.ContainsFunc(k.container().Env, func(e corev1.EnvVar) bool { return e.Name == "ARM_SUBSCRIPTION_ID" })
+	k.Region, _ = k.setting("AWS_REGION")
+	if regions := nodes.regions(); k.Region == "" && len(regions) == 1 {
+		k.Region = regions[0]
 	}
 	if why != "" {
 		k.Gaps = append(k.Gaps, Gap{"one-interruption-handler", why})

@@ -18,7 +18,8 @@ import (
 type TerminationHandler struct {
 	// Name is its kind, and NAMESPACE/NAME.
 	Name string
-	// Queue is the name of the queue that it reads; empty if it reads instance metadata, or that is not known.
+	// Queue is the queue that it reads, by its URL, ARN or name; empty if it reads instance metadata, or that is not
+	// known.
 	Queue string
 	// Acts are the notices that it acts on and Karpenter as well; empty for none.
 	Acts []string
@@ -44,11 +45,16 @@ func nodeTerminationHandler() program {
 	}
 }
 
+// spotHandlers is how earlier handlers of spot interruptions are known, which drain the node that they run on.
+func spotHandlers() program {
+	return program{images: []string{"*/kube-spot-termination-notice-handler*", "*/k8s-spot-termination-handler*", "*/spot-termination-handler*"}}
+}
+
 // readTerminationHandlers finds the handlers among the workloads. Queue is Karpenter's.
 func readTerminationHandlers(ctx context.Context, client kubernetes.Interface, workloads []Workload, queue string) ([]TerminationHandler, error) {
 	var out []TerminationHandler
 	var known *rights
-	nth, karpenter := nodeTerminationHandler(), karpenterProgram()
+	nth, spot, karpenter := nodeTerminationHandler(), spotHandlers(), karpenterProgram()
 	karpenter.label = "karpenter"
 	for _, w := range workloads {
 		if c := nth.in(w); c != nil {
@@ -56,6 +62,10 @@ func readTerminationHandlers(ctx context.Context, client kubernetes.Interface, w
 				return nil, err
 			}
 			out = append(out, terminationHandler(w, c))
+			continue
+		}
+		if spot.in(w) != nil {
+			out = append(out, TerminationHandler{Name: w.String(), Acts: []string{"spot interruptions"}, Pod: &w.Template.Spec})
 			continue
 		}
 		named := w.queueNamed(queue)
@@ -69,12 +79,12 @@ func readTerminationHandlers(ctx context.Context, client kubernetes.Interface, w
 			}
 			known = &r
 		}
-		h := TerminationHandler{Name: w.String(), Queue: named, Guessed: "its settings name queue " + named}
+		h := TerminationHandler{Name: w.String(), Queue: named, Guessed: "its settings name queue " + queueName(named)}
 		switch {
 		case known.mayDrain(w):
 			h.Guessed += ", and its ServiceAccount may drain nodes"
 			h.Acts = []string{"what comes into it"}
-		case named != queue:
+		case queueName(named) != queue:
 			continue // no other sign of a handler
 		case known.unread != "":
 			h.Unread = []string{"the rights of its ServiceAccount: " + known.unread}
@@ -104,7 +114,7 @@ func terminationHandler(w Workload, c *corev1.Container) TerminationHandler {
 	h.DryRun = on("DRY_RUN", false)
 	if on("ENABLE_SQS_TERMINATION_DRAINING", false) {
 		// It acts on every kind of message.
-		h.Queue, h.Acts = queueName(value("QUEUE_URL", "")), []string{"spot interruptions", "scheduled changes", "state changes"}
+		h.Queue, h.Acts = value("QUEUE_URL", ""), []string{"spot interruptions", "scheduled changes", "state changes"}
 		if on("CHECK_TAG_BEFORE_DRAINING", on("CHECK_ASG_TAG_BEFORE_DRAINING", true)) {
 			h.Tag = value("MANAGED_TAG", value("MANAGED_ASG_TAG", "aws-node-termination-handler/managed"))
 		}
@@ -167,7 +177,7 @@ func (k Karpenter) lintOthers(queue string) []Finding {
 	}
 	var found []Finding
 	for _, h := range k.Others {
-		reads := h.Queue == queue
+		reads := queueName(h.Queue) == queue && !queueElsewhere(h.Queue, k.Region)
 		is, why := h.drains(k)
 		text := fmt.Sprintf("%s acts on %s, as Karpenter does", h.Name, strings.Join(h.Acts, ", "))
 		if why != "" {
@@ -177,7 +187,7 @@ func (k Karpenter) lintOthers(queue string) []Finding {
 		case reads && h.Guessed != "" && len(h.Acts) == 0:
 			found = append(found, unknown("one-reader-of-the-queue", "%s: %s, which Karpenter reads; not known is %s", h.Name, h.Guessed, strings.Join(h.Unread, "; ")))
 		case reads:
-			found = append(found, breaks("one-reader-of-the-queue", "%s reads queue %s, as Karpenter does", h.Name, queue))
+			found = append(found, breaks("one-reader-of-the-queue", "%s reads queue %s, as Karpenter does%s", h.Name, queue, after(": ", strings.TrimPrefix(h.Queue, queue))))
 		case is == logic.Yes:
 			found = append(found, breaks("one-interruption-handler", "%s", text))
 		case is == logic.Maybe:

@@ -219,20 +219,29 @@ func resolve(ctx context.Context, client kubernetes.Interface, namespace string,
 // queueReference is a queue of SQS in any text: its URL or its ARN.
 var queueReference = regexp.MustCompile(`https?://[a-zA-Z0-9.:-]*(?:sqs|queue)[a-zA-Z0-9.:-]*/\w+/[\w.-]+|arn:[a-z-]+:sqs:[\w-]*:\w*:[\w.-]+`)
 
+// regionName is the region in the ARN of a queue, or in the host of its URL.
+var regionName = regexp.MustCompile(`\b[a-z]{2}(?:-[a-z]+)+-\d\b`)
+
+// queueElsewhere reports whether a queue that is given by its URL or ARN is known to be in another region.
+func queueElsewhere(of, region string) bool {
+	at := regionName.FindString(of[:max(0, strings.LastIndexAny(of, ":/"))])
+	return at != "" && region != "" && at != region
+}
+
 // queueName is the name of a queue that is given by its name, URL or ARN.
 func queueName(of string) string {
-	of = strings.TrimRight(of, "/")
+	of = strings.TrimRight(strings.TrimSpace(of), "/")
 	return of[strings.LastIndexAny(of, ":/")+1:]
 }
 
-// queueNamed is the name of the queue that the settings of a workload name: by URL or ARN, or the one of
-// that name in a setting of a queue. Empty if they name none.
+// queueNamed is the queue that the settings of a workload name: by URL or ARN, or the one of that name in a
+// setting of a queue. Empty if they name none.
 func (w Workload) queueNamed(name string) string {
 	for _, c := range running(&w.Template.Spec) {
 		line := commandLine(c)
 		for i, arg := range line {
 			if found := queueReference.FindString(arg); found != "" {
-				return queueName(found)
+				return found
 			}
 			flag, value, given := strings.Cut(arg, "=")
 			if !given && i+1 < len(line) {
@@ -244,7 +253,7 @@ func (w Workload) queueNamed(name string) string {
 		}
 		for _, env := range c.Env {
 			if found := queueReference.FindString(env.Value); found != "" {
-				return queueName(found)
+				return found
 			}
 			if name != "" && env.Value == name && strings.Contains(strings.ToUpper(env.Name), "QUEUE") {
 				return name

@@ -132,7 +132,7 @@ func (s *suite) specs() {
 			s.console.Note("set-up failed: " + s.failed.Error())
 			Fail(s.failed.Error())
 		}
-	}, NodeTimeout(setUpTimeout))
+	}, NodeTimeout(setUpTimeout+2*s.template.Delay))
 	ReportAfterSuite("reports", func(Report) { s.write(requirements) })
 	var entries []TableEntry
 	for _, c := range requirements {
@@ -280,7 +280,8 @@ func (s *suite) putAndCollect(ctx context.Context) error {
 // collect takes what gets to the queue, by id, until nothing more comes and until done. Messages are hidden
 // for the queue's delay at first.
 func collect(ctx context.Context, aws *cloud.AWS, delay time.Duration, done func(map[string][]cloud.Envelope) bool) (map[string][]cloud.Envelope, error) {
-	arrivals, last := map[string][]cloud.Envelope{}, time.Now()
+	begun := time.Now()
+	arrivals, last := map[string][]cloud.Envelope{}, begun
 	err := InterceptGomegaFailure(func() {
 		Eventually(ctx, func() (bool, error) {
 			bodies, err := aws.Take(ctx, time.Second)
@@ -292,7 +293,7 @@ func collect(ctx context.Context, aws *cloud.AWS, delay time.Duration, done func
 				arrivals[envelope.ID] = append(arrivals[envelope.ID], envelope)
 				last = time.Now()
 			}
-			return time.Since(last) >= quiet+delay && done(arrivals), nil
+			return time.Since(last) >= quiet && time.Since(begun) >= quiet+delay && done(arrivals), nil
 		}).WithTimeout(collectTimeout+delay).Should(BeTrue(), "messages kept coming")
 	})
 	return arrivals, err
