@@ -99,19 +99,23 @@ func (c *Cluster) dnsPods(ctx context.Context, service types.NamespacedName) ([]
 }
 
 // application finds the Service of the application that is requested, whose pods are watched: by its
-// address. outside is why it has none. Both are empty if the client may not read Services.
-func (c *Cluster) application(ctx context.Context, o Options) (service types.NamespacedName, outside string, err error) {
+// address. outside is why it has none. Both are empty if the client may not read what it takes: Services,
+// EndpointSlices, and the workloads of its namespace.
+func (c *Cluster) application(ctx context.Context, o Options) (service *corev1.Service, outside string, err error) {
 	server, _, err := o.application()
 	if err != nil || !server.IsValid() {
-		return service, "", err
+		return nil, "", err
+	}
+	watches := func(group, resource, namespace string) bool {
+		return c.May(ctx, "list", group, resource, "", namespace) && c.May(ctx, "watch", group, resource, "", namespace)
 	}
 	all := metav1.NamespaceAll
-	if !c.May(ctx, "list", "", "services", "", all) || !c.May(ctx, "list", "discovery.k8s.io", "endpointslices", "", all) || !c.May(ctx, "watch", "discovery.k8s.io", "endpointslices", "", all) {
-		return service, "", nil
+	if !c.May(ctx, "list", "", "services", "", all) || !watches("discovery.k8s.io", "endpointslices", all) {
+		return nil, "", nil
 	}
 	list, err := c.Clientset.CoreV1().Services(all).List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return service, "", fmt.Errorf("list the Services, to find that of --application: %w", err)
+		return nil, "", fmt.Errorf("list the Services, to find that of --application: %w", err)
 	}
 	for _, s := range list.Items {
 		addresses := slices.Concat(s.Spec.ClusterIPs, s.Spec.ExternalIPs)
@@ -119,10 +123,15 @@ func (c *Cluster) application(ctx context.Context, o Options) (service types.Nam
 			addresses = append(addresses, ingress.IP)
 		}
 		if slices.Contains(addresses, server.Addr().String()) {
-			return types.NamespacedName{Namespace: s.Namespace, Name: s.Name}, "", nil
+			for _, workloads := range []string{"deployments", "daemonsets", "statefulsets"} {
+				if !watches("apps", workloads, s.Namespace) {
+					return nil, "", nil
+				}
+			}
+			return &s, "", nil
 		}
 	}
-	return service, "no Service of the cluster has this address: its pods are not watched", nil
+	return nil, "no Service of the cluster has this address: its pods are not watched", nil
 }
 
 // request is a request to one of our pods, through the API server, with the token of the run.

@@ -210,6 +210,19 @@ func TestThePodsOfTheApplicationAreFoundByItsAddress(t *testing.T) {
 		return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, Spec: corev1.ServiceSpec{ClusterIPs: addresses}, Status: status}
 	}
 	balanced := corev1.ServiceStatus{LoadBalancer: corev1.LoadBalancerStatus{Ingress: []corev1.LoadBalancerIngress{{IP: "198.51.100.7"}}}}
+	check := func(name, application string, allowed func(resource string) bool, want string, isOutside bool) {
+		t.Helper()
+		clientset := fake.NewClientset(service("web", corev1.ServiceStatus{}, "10.96.12.7", "fd00::7"), service("front", balanced, "10.96.1.1"))
+		clientset.PrependReactor("create", "selfsubjectaccessreviews", func(a clienttesting.Action) (bool, runtime.Object, error) {
+			review := a.(clienttesting.CreateAction).GetObject().(*authorizationv1.SelfSubjectAccessReview)
+			review.Status.Allowed = allowed(review.Spec.ResourceAttributes.Resource)
+			return true, review, nil
+		})
+		got, outside, err := (&Cluster{Clientset: clientset}).application(t.Context(), Options{Application: application})
+		if err != nil || got != nil && got.Name != want || got == nil && want != "" || (outside != "") != isOutside {
+			t.Errorf("%s: %v, %q, error %v", name, got, outside, err)
+		}
+	}
 	for name, c := range map[string]struct {
 		application string
 		allowed     bool
@@ -223,14 +236,10 @@ func TestThePodsOfTheApplicationAreFoundByItsAddress(t *testing.T) {
 		"one outside of the cluster":    {"192.0.2.1:80/", true, "", true},
 		"no right to read the Services": {"10.96.12.7:80/", false, "", false},
 	} {
-		clientset := fake.NewClientset(service("web", corev1.ServiceStatus{}, "10.96.12.7", "fd00::7"), service("front", balanced, "10.96.1.1"))
-		clientset.PrependReactor("create", "selfsubjectaccessreviews", func(clienttesting.Action) (bool, runtime.Object, error) {
-			return true, &authorizationv1.SelfSubjectAccessReview{Status: authorizationv1.SubjectAccessReviewStatus{Allowed: c.allowed}}, nil
-		})
-		got, outside, err := (&Cluster{Clientset: clientset}).application(t.Context(), Options{Application: c.application})
-		if err != nil || got.Name != c.want || (outside != "") != c.outside {
-			t.Errorf("%s: %q, %q, error %v", name, got, outside, err)
-		}
+		check(name, c.application, func(string) bool { return c.allowed }, c.want, c.outside)
+	}
+	for _, lacks := range []string{"services", "endpointslices", "deployments", "daemonsets", "statefulsets"} {
+		check("no right to read "+lacks, "10.96.12.7:80/", func(resource string) bool { return resource != lacks }, "", false)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -57,7 +58,7 @@ type Observation struct {
 	placed *placed
 	direct []string
 	// service is that of the application, and outside why there is none to watch.
-	service   types.NamespacedName
+	service   *corev1.Service
 	outside   string
 	recorders recorders
 	die       context.CancelFunc // lets the keeper end
@@ -361,7 +362,9 @@ func (o *Observation) scope(ctx context.Context, gaps bool) recording.Scope {
 		s.Pods = append(s.Pods, o.DNS.Namespace)
 	}
 	s.Rollouts = may("apps", "deployments", o.DNS.Namespace) && may("apps", "daemonsets", o.DNS.Namespace)
-	s.Application, s.As = o.service, scenarios.App
+	if app := o.service; app != nil {
+		s.Application, s.As, s.Selector = types.NamespacedName{Namespace: app.Namespace, Name: app.Name}, scenarios.App, app.Spec.Selector
+	}
 	s.Events = may("", "events", all)
 	s.DNSLogs = o.placed.May(ctx, "get", "", "pods", "log", o.DNS.Namespace)
 	return s

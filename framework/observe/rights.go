@@ -80,7 +80,7 @@ type Rights struct {
 	Conntrack bool
 	// DNS is the Service of CoreDNS.
 	DNS types.NamespacedName
-	// Application adds what finds an application's pods: its Service and endpoints.
+	// Application adds what finds an application's pods: its Service, endpoints and workloads.
 	Application bool
 	// Permissions are what drills may do; none to observe only.
 	Permissions []scenarios.Permission

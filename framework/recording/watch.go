@@ -55,6 +55,9 @@ type Scope struct {
 	// what it is called in the history.
 	Application types.NamespacedName
 	As          string
+	// Selector is that of the application's Service. The rollouts of the Deployments, DaemonSets and
+	// StatefulSets whose pods it selects are watched.
+	Selector map[string]string
 	// Rollouts reports whether the Deployments and DaemonSets next to DNS are watched: CoreDNS, the network,
 	// kube-proxy.
 	Rollouts bool
@@ -105,13 +108,16 @@ func Watch(ctx context.Context, clientset kubernetes.Interface, rec *history.Rec
 	if scope.Rollouts {
 		apps := clientset.AppsV1()
 		w.sights = append(w.sights,
-			newSight("rollouts of Deployments", apps.Deployments(scope.DNS.Namespace), "", on(rollouts(o, deployed))),
-			newSight("rollouts of DaemonSets", apps.DaemonSets(scope.DNS.Namespace), "", on(rollouts(o, placed))))
+			newSight("rollouts of Deployments", apps.Deployments(scope.DNS.Namespace), "", on(rollouts(o, deployed, every))),
+			newSight("rollouts of DaemonSets", apps.DaemonSets(scope.DNS.Namespace), "", on(rollouts(o, placed, every))))
 	}
 	if scope.Application.Name != "" {
 		of := o
 		of.service = scope.As
 		w.sights = append(w.sights, slices(of, scope.Application))
+		if len(scope.Selector) > 0 {
+			w.sights = append(w.sights, scope.rolloutsOfApplication(o, clientset.AppsV1())...)
+		}
 	}
 	for _, s := range scope.Services {
 		of := o

@@ -152,28 +152,35 @@ func stepAndSettle(ctx context.Context, d *run.Runner) error {
 	if err := d.Settle(ctx); err != nil {
 		return err
 	}
-	return untilDecided(ctx, d.Scenario, d.Recorder, d.Sleep)
+	return untilDecided(ctx, d.Scenario, d.Recorder, endsWithin+d.Scenario.CoreDNS.GracePeriod.D(), d.Sleep)
 }
+
+// endsWithin is how long a drill is recorded after its steps, and the grace period of CoreDNS, so that what is under
+// way ends: a pod that is replaced starts and becomes Ready. What has not ended by then is unknown, by name.
+const endsWithin = 30 * time.Second
 
 // decidedPoll is the pause between two looks at the checks.
 const decidedPoll = time.Second
 
 // untilDecided continues the recording until every check can be decided: a check that
 // stays unknown because the recording ended could never fail. What a check requires to
-// happen ends its wait; what it forbids can happen until its time is over. A CoreDNS pod that terminates, perhaps in
-// lameduck, can lose queries until it has ended: with a probe, that is waited for, too. Checks that need
+// happen ends its wait; what it forbids can happen until its time is over. A pod of CoreDNS or of the
+// measured application that terminates, perhaps in lameduck, or is not Ready can still lose queries: with a probe, that is
+// waited for, within a time. Checks that need
 // queries are judged when the recording is over, so that nothing is read from disk here: the
 // prober runs on the same machine.
-func untilDecided(ctx context.Context, scenario scenarios.Scenario, rec *history.Recorder, sleep func(context.Context, time.Duration) error) error {
+func untilDecided(ctx context.Context, scenario scenarios.Scenario, rec *history.Recorder, within time.Duration, sleep func(context.Context, time.Duration) error) error {
+	limit := rec.Clock().Now() + within
 	for {
 		soFar, now := rec.SoFar(), rec.Clock().Now()
 		until, open := scenario.Undecided(scenario.Times(soFar.Events), now)
 		if until <= now {
-			ends := time.Duration(0)
-			if scenario.Probe != nil {
-				ends = story.Read(scenario, soFar).DNSEnds()
+			over := now >= limit
+			if !over {
+				underWay, _ := story.StillUnderWay(story.Read(scenario, soFar))
+				over = len(underWay) == 0
 			}
-			if now >= ends && (len(open) == 0 || verdict.Decided(scenario, soFar, open)) {
+			if over && (len(open) == 0 || verdict.Decided(scenario, soFar, open)) {
 				return nil
 			}
 			until = now + decidedPoll

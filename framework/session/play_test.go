@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"slices"
 	"testing"
 	"time"
 
@@ -62,7 +63,7 @@ func TestRecordingContinuesUntilEveryCheckIsDecided(t *testing.T) {
 				time.Sleep(until - rec.Clock().Now())
 				return nil
 			}
-			if err := untilDecided(t.Context(), scenarios.Scenario{Checks: c.checks}, rec, sleep); err != nil {
+			if err := untilDecided(t.Context(), scenarios.Scenario{Checks: c.checks}, rec, 0, sleep); err != nil {
 				t.Fatal(err)
 			}
 			if took := rec.Clock().Now() - put; took < c.want || c.want == 0 && took >= decidedPoll {
@@ -72,20 +73,30 @@ func TestRecordingContinuesUntilEveryCheckIsDecided(t *testing.T) {
 	}
 }
 
-// Queries can be lost until a CoreDNS pod in lameduck has ended.
-func TestRecordingContinuesUntilCoreDNSHasEnded(t *testing.T) {
-	terminating := history.NewPodTerminating("kube-system/coredns-a", "a", history.Node("w-1"), history.With(history.Numbers{history.Grace: 3}))
+// Queries can be lost until a CoreDNS pod in lameduck has ended. Only what can end is waited for, and only so long.
+func TestRecordingContinuesUntilWhatIsMeasuredHasSettled(t *testing.T) {
+	terminating := history.NewPodTerminating("kube-system/coredns-a", "a", history.Node("w-1"))
 	exited := history.NewPodExited("kube-system/coredns-a", "a", history.Node("w-1"))
+	notReady := history.NewPodNotReady("kube-system/coredns-a", "a", history.Node("w-1"))
+	ready := history.NewPodReady("kube-system/coredns-a", "a", history.Node("w-1"))
+	appEnds := history.NewPodTerminating("app/web", "web", history.Node("w-2"))
+	appGone := history.NewPodDeleted("app/web", "web", history.Node("w-2"))
+	dns, application := &scenarios.Probe{}, &scenarios.Probe{Application: &scenarios.ApplicationProbe{}}
 	for name, c := range map[string]struct {
 		probe  *scenarios.Probe
 		events []history.Event
-		waits  bool // until the end of its grace period
+		later  *history.Event // while it is waited for
+		sleeps int            // how many times
 	}{
-		"it is in lameduck":               {&scenarios.Probe{}, []history.Event{terminating}, true},
-		"it has exited":                   {&scenarios.Probe{}, []history.Event{terminating, exited}, false},
-		"its node was reclaimed":          {&scenarios.Probe{}, []history.Event{terminating, history.NewReclaimed("w-1")}, false},
-		"it stays":                        {&scenarios.Probe{}, nil, false},
-		"nothing is queried in the drill": {nil, []history.Event{terminating}, false},
+		"it is in lameduck, and ends":        {dns, []history.Event{terminating}, &exited, 1},
+		"it has exited":                      {dns, []history.Event{terminating, exited}, nil, 0},
+		"it does not end":                    {dns, []history.Event{terminating}, nil, 3},
+		"it is not Ready, and becomes Ready": {dns, []history.Event{notReady}, &ready, 1},
+		"its node was reclaimed":             {dns, []history.Event{terminating, history.NewReclaimed("w-1")}, nil, 0},
+		"it stays":                           {dns, nil, nil, 0},
+		"nothing is queried in the drill":    {nil, []history.Event{terminating}, nil, 0},
+		"a pod of the application ends":      {application, []history.Event{appEnds}, &appGone, 1},
+		"which is not measured":              {dns, []history.Event{appEnds}, nil, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -93,18 +104,23 @@ func TestRecordingContinuesUntilCoreDNSHasEnded(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			rec.Record(history.NewPodCreated("kube-system/coredns-a", "a", "", history.Node("w-1")))
-			rec.Record(history.NewEndpointReady("", "kube-system/coredns-a", "10.244.1.2"))
-			begun := rec.Clock().Now()
-			for _, e := range c.events {
+			for _, e := range slices.Concat([]history.Event{
+				history.NewPodCreated("kube-system/coredns-a", "a", "", history.Node("w-1")), history.NewEndpointReady("", "kube-system/coredns-a", "10.244.1.2"), ready,
+				history.NewPodCreated("app/web", "web", "app", history.Node("w-2")), history.NewEndpointReady(scenarios.App, "app/web", "10.244.2.2"),
+				history.NewPodReady("app/web", "web", history.Node("w-2")), history.Steps.Begins(),
+			}, c.events) {
 				rec.Record(e)
 			}
-			err = untilDecided(t.Context(), scenarios.Scenario{Probe: c.probe}, rec, func(_ context.Context, until time.Duration) error {
-				time.Sleep(until - rec.Clock().Now())
+			sleeps := 0
+			err = untilDecided(t.Context(), scenarios.Scenario{Probe: c.probe}, rec, 250*time.Millisecond, func(context.Context, time.Duration) error {
+				if sleeps++; c.later != nil {
+					rec.Record(*c.later)
+				}
+				time.Sleep(100 * time.Millisecond)
 				return nil
 			})
-			if took := rec.Clock().Now() - begun; err != nil || took >= 3*time.Second != c.waits {
-				t.Errorf("recorded for %s more, error %v", took, err)
+			if err != nil || sleeps != c.sleeps {
+				t.Errorf("slept %d times, want %d, error %v", sleeps, c.sleeps, err)
 			}
 		})
 	}
@@ -119,7 +135,7 @@ func TestAnErrorEndsTheWaitForADecision(t *testing.T) {
 	rec.Record(history.NewNoticePut("reclaim", history.SpotInterruption, "", history.Notice("n-1")))
 	broken := errors.New("the record of the prober broke off")
 	checks := []scenarios.Check{verdict.Require(verdict.Deleted{Of: "reclaim", Within: strict.Duration(time.Minute)})}
-	got := untilDecided(t.Context(), scenarios.Scenario{Checks: checks}, rec, func(context.Context, time.Duration) error { return broken })
+	got := untilDecided(t.Context(), scenarios.Scenario{Checks: checks}, rec, 0, func(context.Context, time.Duration) error { return broken })
 	if !errors.Is(got, broken) {
 		t.Errorf("error %v", got)
 	}

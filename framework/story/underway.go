@@ -2,6 +2,7 @@ package story
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -10,7 +11,7 @@ import (
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
-// UnderWay is what began while a cluster was observed, and has not ended.
+// UnderWay is what began while a cluster was observed or a drill was played, and has not ended.
 type UnderWay struct {
 	What  string        // in words, with its name
 	Since history.Event // by which it began
@@ -24,15 +25,26 @@ func (u UnderWay) String() string {
 // record: rollouts; pods of CoreDNS and of the observed application that terminate or are not Ready;
 // pods that were evicted; nodes that are not Ready, that their pods have to leave, or that are about to
 // be removed. What was so before is not waited for. last is when the last of what has ended did.
+//
+// A drill of spotdrill's own begins with its steps. Its checks judge nodes and evictions; what
+// keeps its record going is what can still lose queries, see ofDrill.
 func StillUnderWay(st *Story) (open []UnderWay, last time.Duration) {
-	begun, ok := st.Started()
+	begun, ok := st.Begun, st.Begun < math.MaxInt64 && st.Scenario.Probe != nil
+	if st.Scenario.Observe != nil {
+		begun, ok = st.Started()
+	}
 	if !ok {
 		return nil, 0
 	}
 	w := underWay{st: st, begun: begun, last: begun, open: map[string]UnderWay{}}
 	w.rollouts()
-	w.pods(w.endpoints())
-	w.nodes()
+	measured := w.endpoints()
+	w.pods(measured)
+	if st.Scenario.Observe != nil {
+		w.nodes()
+	} else {
+		w.ofDrill(measured)
+	}
 	for _, u := range w.open {
 		open = append(open, u)
 	}
@@ -40,24 +52,6 @@ func StillUnderWay(st *Story) (open []UnderWay, last time.Duration) {
 		return strings.Compare(fmt.Sprintf("%020d %s", a.Since.At, a.What), fmt.Sprintf("%020d %s", b.Since.At, b.What))
 	})
 	return open, w.last
-}
-
-// DNSEnds is when the last CoreDNS pod that terminates now will have ended, and its end been seen: at the end of its grace period; 0 if
-// none does. A pod whose node has been reclaimed answers nobody any more.
-func (st *Story) DNSEnds() (at time.Duration) {
-	served := map[string]bool{}
-	for _, e := range st.AllOf(history.EndpointReady) {
-		served[e.Pod] = served[e.Pod] || e.Service() == ""
-	}
-	for _, p := range st.Pods {
-		e, terminates := p.Terminating()
-		_, ended := p.Stopped()
-		_, reclaimed := st.First(func(r history.Event) bool { return r.Kind == history.Reclaimed && r.Node == p.Node() })
-		if served[p.Name()] && terminates && !ended && !reclaimed {
-			at = max(at, e.At+e.Numbers.Duration(history.Grace)+SeenLate)
-		}
-	}
-	return at
 }
 
 type underWay struct {
@@ -173,6 +167,35 @@ func (w *underWay) readiness(p Pod, of string) {
 	w.is(p.Name(), fmt.Sprintf("pod %s of %s is not Ready", p.Name(), of), since)
 }
 
+// ofDrill leaves rollouts, and pods of CoreDNS and of the application that is measured on nodes that
+// still run, until their containers have ended. A pod without a node waits for room, and one that refuses a broken Corefile is not
+// to become Ready: neither was ever queried.
+func (w *underWay) ofDrill(measured map[string]string) {
+	refuse := slices.ContainsFunc(w.st.Scenario.Actions(scenarios.OnCoreDNS, scenarios.Configure), func(d scenarios.Do) bool {
+		return d.Corefile == scenarios.BrokenCorefile
+	})
+	counts := map[string]bool{"CoreDNS": true, "the application": w.st.Scenario.Probe.Application != nil}
+	for _, p := range w.st.Pods {
+		_, reclaimed := w.st.Reclaimed(p.Node())
+		_, ends := p.Terminating()
+		_, stopped := p.Stopped()
+		if !counts[measured[workload(p)]] || p.Node() == "" || reclaimed || stopped || !ends && (refuse || !w.st.runs(p.Node())) {
+			delete(w.open, p.Name())
+		}
+	}
+}
+
+// runs reports whether the node was Ready when it was last seen.
+func (st *Story) runs(node string) bool {
+	ready := true
+	for _, e := range st.AllOf(history.NodeReady, history.NodeNotReady, history.NodeDeleted) {
+		if e.Node == node {
+			ready = e.Kind == history.NodeReady
+		}
+	}
+	return ready
+}
+
 // removing are the taints of autoscalers on a node that they are about to remove.
 var removing = []string{"karpenter.sh/disrupted", "karpenter.sh/disruption", "ToBeDeletedByClusterAutoscaler"}
 
@@ -266,10 +289,13 @@ func (st *Story) nodeNames() (names []string) {
 // empty if all was watched.
 func Unwatched(st *Story) string {
 	const hint = "spotdrill observe --print-rbac prints the rights"
-	if _, ok := st.FirstOf(history.RolloutComplete); !ok {
-		if _, ok := st.FirstOf(history.RolloutProgressing); !ok {
-			return "rollouts were not watched: no right to list and watch the Deployments and DaemonSets next to CoreDNS; " + hint
-		}
+	dns, _ := st.First(func(e history.Event) bool { return e.Kind == history.EndpointReady && e.Service() == "" && e.Pod != "" })
+	namespace, _, _ := strings.Cut(dns.Pod, "/") // the application has workloads of its own
+	if _, ok := st.First(func(e history.Event) bool {
+		parts := strings.Split(e.Workload(), "/")
+		return len(parts) == 3 && (namespace == "" || parts[1] == namespace)
+	}); !ok {
+		return "rollouts were not watched: no right to list and watch the Deployments and DaemonSets next to CoreDNS; " + hint
 	}
 	if p := st.Scenario.Probe; p == nil || p.Application == nil {
 		return ""
@@ -278,7 +304,7 @@ func Unwatched(st *Story) string {
 		return e.Kind == history.TargetFound && e.Target() == history.Application || e.Service() == scenarios.App
 	})
 	if !found {
-		return "the pods of the application were not watched: no right to list Services and to watch EndpointSlices; " + hint + ", with --application"
+		return "the pods of the application were not watched: no right to list Services, and to watch EndpointSlices and the workloads of its namespace; " + hint + ", with --application"
 	}
 	return ""
 }

@@ -1,6 +1,7 @@
 package story
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -82,6 +83,63 @@ func TestWhatIsStillUnderWay(t *testing.T) {
 				if !strings.Contains(names[i], want[i]) {
 					t.Errorf("under way: %q, want %q", names[i], want[i])
 				}
+			}
+		})
+	}
+}
+
+// A drill of spotdrill's own begins at 5 s. What was reclaimed, or waits for room, loses no more queries.
+func TestWhatIsUnderWayInADrillOfOurOwn(t *testing.T) {
+	on := func(node string) []history.Detail {
+		return []history.Detail{history.Owner("ReplicaSet/coredns-7c6"), history.Node(node)}
+	}
+	dns := []history.Event{
+		at(1, history.NewPodPresent("kube-system/a", "a", "", "Running", on("w-1")...)), at(1, history.NewPodReady("kube-system/a", "a", on("w-1")...)),
+		at(1, history.NewEndpointReady("", "kube-system/a", "10.0.0.1")),
+		at(1, history.NewPodPresent("app/web", "web", scenarios.App, "Running", history.Node("w-2"))), at(1, history.NewPodReady("app/web", "web", history.Node("w-2"))),
+		at(1, history.NewEndpointReady(scenarios.App, "app/web", "10.0.0.9")),
+	}
+	terminating := at(10, history.NewPodTerminating("kube-system/a", "a", on("w-1")...))
+	notReady := at(10, history.NewPodNotReady("kube-system/a", "a", on("w-1")...))
+	created := func(node string) history.Event {
+		return at(9, history.NewPodCreated("kube-system/b", "b", "", on(node)...))
+	}
+	appEnds := at(10, history.NewPodTerminating("app/web", "web", history.Node("w-2")))
+	broken := []scenarios.Step{{Do: &scenarios.Do{Verb: scenarios.Configure, Target: scenarios.OnCoreDNS, Corefile: scenarios.BrokenCorefile}}}
+	probe, both := &scenarios.Probe{}, &scenarios.Probe{Application: &scenarios.ApplicationProbe{}}
+	for name, c := range map[string]struct {
+		probe  *scenarios.Probe
+		steps  []scenarios.Step
+		events []history.Event
+		want   string
+	}{
+		"nothing happened":                         {probe, nil, nil, ""},
+		"a pod in lameduck":                        {probe, nil, []history.Event{terminating}, "pod kube-system/a of CoreDNS terminates since +10.000s"},
+		"nothing is measured":                      {nil, nil, []history.Event{terminating}, ""},
+		"its containers have ended":                {probe, nil, []history.Event{terminating, at(12, history.NewPodExited("kube-system/a", "a"))}, ""},
+		"its node was reclaimed":                   {probe, nil, []history.Event{terminating, at(12, history.NewReclaimed("w-1"))}, ""},
+		"its instance was started again":           {probe, nil, []history.Event{at(7, history.NewReclaimed("w-1")), at(8, history.NewOperatorActed("again", history.StartAgain, "w-1")), terminating}, "pod kube-system/a of CoreDNS terminates since +10.000s"},
+		"it is not Ready":                          {probe, nil, []history.Event{notReady}, "pod kube-system/a of CoreDNS is not Ready since +10.000s"},
+		"with its node":                            {probe, nil, []history.Event{notReady, at(10, history.NewNodeNotReady("w-1", "Unknown"))}, ""},
+		"it refuses its Corefile":                  {probe, broken, []history.Event{notReady}, ""},
+		"it refuses its Corefile and terminates":   {probe, broken, []history.Event{terminating}, "pod kube-system/a of CoreDNS terminates since +10.000s"},
+		"a new pod starts":                         {probe, nil, []history.Event{created("w-3")}, "pod kube-system/b of CoreDNS is not Ready since +9.000s"},
+		"a new pod finds no room":                  {probe, nil, []history.Event{created("")}, ""},
+		"an application that is not measured ends": {probe, nil, []history.Event{appEnds}, ""},
+		"an application that is measured ends":     {both, nil, []history.Event{appEnds}, "pod app/web of the application terminates since +10.000s"},
+		"a node is being emptied":                  {probe, nil, []history.Event{at(10, history.NewNodeCordoned("w-2"))}, ""},
+		"any other eviction has not ended":         {probe, nil, []history.Event{at(10, history.NewPodEvicted("app/web", "web", "EvictionByEvictionAPI", history.Node("w-2")))}, ""},
+		"a rollout":                                {probe, nil, []history.Event{at(10, history.NewRolloutProgressing("Deployment/kube-system/coredns", "1 of 2"))}, "the rollout of Deployment/kube-system/coredns is not complete (1 of 2) since +10.000s"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := history.History{Events: slices.Concat([]history.Event{at(0, history.Arrange.Begins())}, dns, []history.Event{at(5, history.Steps.Begins())}, c.events, []history.Event{at(60, history.Restore.Begins())})}
+			open, _ := StillUnderWay(Read(scenarios.Scenario{Probe: c.probe, Steps: c.steps}, h))
+			var names []string
+			for _, u := range open {
+				names = append(names, u.String())
+			}
+			if got := strings.Join(names, ","); got != c.want {
+				t.Errorf("%q, want %q", got, c.want)
 			}
 		})
 	}

@@ -161,6 +161,8 @@ func TestObservedClusters(t *testing.T) {
 		{"the record ends soon after a rollout", then(
 			happens(20, history.NewRolloutProgressing("Deployment/kube-system/coredns", "1 of 2 updated")), happens(22, history.NewRolloutComplete("Deployment/kube-system/coredns")),
 		), "settled", Unknown, "all is over: not by +26.100s", false},
+		{"only the application's rollouts were watched", then(func(s *script) { s.drop(kind(history.RolloutComplete)) }, happens(1, history.NewRolloutComplete("StatefulSet/shop/db"))), "settled", Unknown, "no right to list and watch the Deployments", false},
+		{"a rollout of the application is not complete", happens(15, history.NewRolloutProgressing("StatefulSet/shop/db", "2 of 3 updated")), "settled", Unknown, "the rollout of StatefulSet/shop/db is not complete (2 of 3 updated)", false},
 		{"rollouts were not watched", func(s *script) { s.drop(kind(history.RolloutComplete)) }, "settled", Unknown, "no right to list and watch the Deployments", false},
 		{"the command did not end", func(s *script) { s.drop(kind(history.ObservationEnded)) }, "settled", Unknown, "did not end", false},
 		{"the pods of the application were not watched", func(s *script) {

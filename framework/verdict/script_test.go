@@ -197,6 +197,7 @@ func drainStory() *script {
 	s.pod(5.1, history.PodCreated, "coredns-b", "", "ReplicaSet/coredns")
 	s.pod(5.2, history.PodScheduled, "coredns-b", bystander, "ReplicaSet/coredns")
 	s.at(5.3, history.NewEndpointTerminating("", "default/coredns-a", "10.0.0.1", false))
+	s.pod(5.9, history.PodReady, "coredns-b", bystander, "ReplicaSet/coredns")
 	s.at(6, history.NewSQSDeleted("", "m-1", "n-1"))
 	s.pod(10, history.PodDeleted, "coredns-a", victim, "ReplicaSet/coredns")
 	s.at(24, history.NewReclaimed(victim))
