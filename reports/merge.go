@@ -111,16 +111,13 @@ func oneRun(shards []*Report) error {
 
 // order returns the place of an entry in a run of the set. What is not in the catalogue comes last.
 func order(set scenarios.Set) (func(Entry) int, error) {
-	all, err := verdict.Scenarios().Select(set, nil)
-	if err != nil {
-		return nil, err
-	}
+	all, err := scenarios.InSet(set)
 	return func(e Entry) int {
-		if i := slices.IndexFunc(all, func(s scenarios.Scenario) bool { return s.Name == e.Scenario }); i >= 0 {
+		if i := slices.Index(all, e.Scenario); i >= 0 {
 			return i
 		}
 		return len(all)
-	}, nil
+	}, err
 }
 
 // add adds the times of a shard.

@@ -379,11 +379,10 @@ func (r *Report) WriteYAML(w io.Writer) error {
 	written := *r
 	written.EnvironmentDigest = environmentDigest(r.Environment)
 	if r.Catalogue == scenarios.CatalogueDigest() {
-		all, err := verdict.Scenarios().Select(r.Set, nil)
-		if err != nil {
+		var err error
+		if written.LeftOut, err = r.missing(); err != nil {
 			return fmt.Errorf("write YAML report: %w", err)
 		}
-		written.LeftOut = r.missing(all)
 	}
 	enc := yaml.NewEncoder(w)
 	enc.SetIndent(2)
@@ -402,15 +401,10 @@ func (r *Report) MarshalJSON() ([]byte, error) {
 	return k8syaml.YAMLToJSON(text.Bytes())
 }
 
-// missing are the names of the scenarios that have no entry.
-func (r *Report) missing(all []scenarios.Scenario) []string {
-	var names []string
-	for _, s := range all {
-		if !r.Has(s.Name) {
-			names = append(names, s.Name)
-		}
-	}
-	return names
+// missing are the names of the built-in scenarios of the set that have no entry.
+func (r *Report) missing() ([]string, error) {
+	all, err := scenarios.InSet(r.Set)
+	return slices.DeleteFunc(all, r.Has), err
 }
 
 // Counts are the numbers of scenarios with each outcome.

@@ -67,24 +67,26 @@ type verification struct {
 // catalogue compares the report with the built-in scenarios of its set. The error is
 // ErrNotComparable, or why the catalogue cannot be read.
 func (v *verification) catalogue() error {
-	all, err := verdict.Scenarios().Catalogue()
-	if err != nil {
-		return err
-	}
 	r, ours := v.report, scenarios.CatalogueDigest()
+	builtIn := scenarios.Names()
 	var other []string
 	for _, e := range r.Results {
-		i := slices.IndexFunc(all, func(s scenarios.Scenario) bool { return s.Name == e.Scenario })
-		switch {
-		case i < 0: // a file of the user
-		case e.Digest != all[i].Digest():
-			other = append(other, e.Scenario)
-		default:
-			v.require(e.Title == all[i].Title && e.Profile == all[i].Profile, "%s: the title is %q in profile %s; the built-in scenario is %q in %s", e.Scenario, e.Title, e.Profile, all[i].Title, all[i].Profile)
-			v.checks(e, all[i])
+		if !slices.Contains(builtIn, e.Scenario) { // a file of the user
+			continue
 		}
+		found, err := verdict.Scenarios().Select(scenarios.Full, []string{e.Scenario})
+		if err != nil {
+			return err
+		}
+		s := found[0]
+		if e.Digest != s.Digest() {
+			other = append(other, e.Scenario)
+			continue
+		}
+		v.require(e.Title == s.Title && e.Profile == s.Profile, "%s: the title is %q in profile %s; the built-in scenario is %q in %s", e.Scenario, e.Title, e.Profile, s.Title, s.Profile)
+		v.checks(e, s)
 	}
-	missing := r.missing(slices.DeleteFunc(all, func(s scenarios.Scenario) bool { return !slices.Contains(s.Sets, r.Set) }))
+	missing, _ := r.missing() // that the set is unknown, head has found
 	if r.Catalogue != ours {
 		played := "does not record which catalogue it was played with"
 		if r.Catalogue != "" {

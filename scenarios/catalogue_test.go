@@ -52,18 +52,26 @@ func TestCatalogueLoads(t *testing.T) {
 }
 
 func TestSelectBySet(t *testing.T) {
-	for _, set := range []Set{Fast, Full} {
+	all, err := verdict.Scenarios().Catalogue()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, set := range Sets() {
 		selected, err := verdict.Scenarios().Select(set, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(selected) == 0 {
-			t.Errorf("set %s is empty", set)
+		var want, got []string
+		for _, s := range all {
+			if slices.Contains(s.Sets, set) {
+				want = append(want, s.Name)
+			}
 		}
 		for _, s := range selected {
-			if !slices.Contains(s.Sets, set) {
-				t.Errorf("%s is not of set %s", s.Name, set)
-			}
+			got = append(got, s.Name)
+		}
+		if len(got) == 0 || !slices.Equal(got, want) {
+			t.Errorf("set %s has %v, want %v", set, got, want)
 		}
 	}
 }

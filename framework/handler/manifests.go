@@ -29,25 +29,28 @@ func split(file, text string, allowed []string) ([]document, error) {
 	var out []document
 	var errs []error
 	current := document{file: file, line: 1}
-	add := func() {
-		if content(current.text) {
+	begin := 0 // of the current document, in text
+	add := func(end int) {
+		if current.text = text[begin:end]; content(current.text) {
 			out = append(out, current)
 		}
 	}
+	at := 0
 	for i, line := range strings.SplitAfter(text, "\n") {
 		if line == "---" || strings.HasPrefix(line, "---\n") || strings.HasPrefix(line, "--- ") || strings.HasPrefix(line, "---\r") {
-			add()
-			current = document{file: file, line: i + 2}
+			add(at)
+			at += len(line)
+			begin, current = at, document{file: file, line: i + 2}
 			continue
 		}
-		current.text += line
+		at += len(line)
 		for _, found := range placeholder.FindAllStringSubmatch(line, -1) {
 			if !slices.Contains(allowed, found[1]) {
 				errs = append(errs, fmt.Errorf("%s:%d: unknown placeholder %s; allowed: %s", file, i+1, found[0], strings.Join(allowed, ", ")))
 			}
 		}
 	}
-	add()
+	add(at)
 	for _, doc := range out {
 		if _, err := doc.decode(doc.text); err != nil && len(errs) == 0 {
 			errs = append(errs, err)

@@ -276,14 +276,14 @@ func Only(v any) (name string, value any, err error) {
 			name, value = key, f.Elem().Interface()
 		}
 	}
-	fields := strings.Join(allowed(fieldsOf(alternatives.Type())), ", ")
-	switch len(set) {
-	case 0:
-		return "", nil, fmt.Errorf("nothing is set; requires exactly one of: %s", fields)
-	case 1:
+	if len(set) == 1 {
 		return name, value, nil
 	}
-	return "", nil, fmt.Errorf("%s are set; requires exactly one of: %s", strings.Join(set, " and "), fields)
+	given := "nothing is set"
+	if len(set) > 1 {
+		given = strings.Join(set, " and ") + " are set"
+	}
+	return "", nil, fmt.Errorf("%s; requires exactly one of: %s", given, strings.Join(allowed(fieldsOf(alternatives.Type())), ", "))
 }
 
 // Duration is a time.Duration that has its unit in YAML: 250ms, 5s, 2m.
