@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -22,6 +23,7 @@ import (
 	"github.com/spotdrill/spotdrill/framework/loss"
 	"github.com/spotdrill/spotdrill/framework/verdict"
 	"github.com/spotdrill/spotdrill/reports/timeline"
+	"github.com/spotdrill/spotdrill/scenarios"
 )
 
 // The corpus holds recorded drills, each as NAME.tar.gz, and what is judged of each
@@ -42,8 +44,54 @@ var (
 
 const corpus = "testdata/corpus"
 
-// judged is what the corpus keeps of a verdict: all that a report shows.
-type judged struct {
+// recording is a drill of the corpus. It is read and judged once for all tests of this package, which run at the same
+// time: a test that edits it edits a copy, see fromCorpus.
+type recording struct {
+	scenario scenarios.Scenario
+	history  history.History
+	judged   func() Entry
+}
+
+// recordings has for each drill that a test asked for a func() (recording, error).
+var recordings sync.Map
+
+func recordingOf(t *testing.T, name string) recording {
+	t.Helper()
+	read, _ := recordings.LoadOrStore(name, sync.OnceValues(func() (r recording, err error) {
+		dir, err := os.MkdirTemp("", "corpus")
+		if err != nil {
+			return r, err
+		}
+		defer os.RemoveAll(dir)
+		if err := unpack(filepath.Join(corpus, name+".tar.gz"), dir); err != nil {
+			return r, err
+		}
+		r.scenario, r.history, err = loadAttempt(dir)
+		r.judged = sync.OnceValue(func() Entry { return judged(r.scenario, r.history) })
+		return r, err
+	}))
+	r, err := read.(func() (recording, error))()
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return r
+}
+
+// corpusNames are the names of all recorded drills.
+func corpusNames(t *testing.T) []string {
+	t.Helper()
+	packed, err := filepath.Glob(filepath.Join(corpus, "*.tar.gz"))
+	if err != nil || len(packed) == 0 {
+		t.Fatalf("no recorded drill in %s: %v", corpus, err)
+	}
+	for i, file := range packed {
+		packed[i] = strings.TrimSuffix(filepath.Base(file), ".tar.gz")
+	}
+	return packed
+}
+
+// judgement is what the corpus keeps of a verdict: all that a report shows.
+type judgement struct {
 	Scenario string            `yaml:"scenario"`
 	Handler  string            `yaml:"handler"`
 	Outcome  verdict.Outcome   `yaml:"outcome"`
@@ -76,23 +124,10 @@ func TestCorpus(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	packed, err := filepath.Glob(filepath.Join(corpus, "*.tar.gz"))
-	if err != nil || len(packed) == 0 {
-		t.Fatalf("no recorded drill in %s: %v", corpus, err)
-	}
-	for _, file := range packed {
-		name := strings.TrimSuffix(filepath.Base(file), ".tar.gz")
+	for _, name := range corpusNames(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			dir := t.TempDir()
-			if err := unpack(file, dir); err != nil {
-				t.Fatal(err)
-			}
-			entry, _, err := judgeAttempt(dir, dir)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got, err := yaml.Marshal(found(entry))
+			got, err := yaml.Marshal(found(recordingOf(t, name).judged()))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -101,8 +136,8 @@ func TestCorpus(t *testing.T) {
 	}
 }
 
-func found(e Entry) judged {
-	j := judged{
+func found(e Entry) judgement {
+	j := judgement{
 		Scenario: e.Scenario, Handler: e.Handler.Name, Outcome: e.Outcome, Rerun: verdict.NeedsRerun(e.Result),
 		Verdicts: e.Verdicts, Losses: e.Losses, ApplicationLosses: e.ApplicationLosses,
 	}

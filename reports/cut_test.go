@@ -3,15 +3,12 @@ package reports
 import (
 	"flag"
 	"hash/fnv"
-	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/verdict"
-	"github.com/spotdrill/spotdrill/scenarios"
 )
 
 // cutsFlag samples: all lines of all drills are 28,000 judgements, and take minutes.
@@ -21,15 +18,12 @@ var cutsFlag = flag.Int("cuts", 23, "a recorded drill is cut at each line of thi
 // early, as one does whose run is stopped, fails nothing that the whole recording does not fail, and passes no drill
 // that it does not pass.
 func TestARecordThatIsNotWholeFailsNothing(t *testing.T) {
-	packed, err := filepath.Glob(filepath.Join(corpus, "*.tar.gz"))
-	if err != nil || len(packed) == 0 {
-		t.Fatalf("no recorded drill in %s: %v", corpus, err)
-	}
-	for _, file := range packed {
-		name := strings.TrimSuffix(filepath.Base(file), ".tar.gz")
+	for _, name := range corpusNames(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s, whole := recordedIn(t, file)
+			r := recordingOf(t, name)
+			s, whole := r.scenario, r.history
+			whole.Queries, whole.Flows = nil, nil // whether those are whole, the prober shows
 			before := verdict.Judge(s, whole)
 			offset := fnv.New32()
 			_, _ = offset.Write([]byte(name))
@@ -61,25 +55,6 @@ func TestARecordThatIsNotWholeFailsNothing(t *testing.T) {
 			}
 		})
 	}
-}
-
-// recordedIn is a drill of the corpus, without its queries: whether those are whole, the prober shows.
-func recordedIn(t *testing.T, file string) (scenarios.Scenario, history.History) {
-	t.Helper()
-	dir := t.TempDir()
-	if err := unpack(file, dir); err != nil {
-		t.Fatal(err)
-	}
-	h, err := history.Load(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := verdict.Scenarios().LoadRecorded(filepath.Join(dir, h.Meta.Scenario+".yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	h.Queries, h.Flows = nil, nil
-	return s, h
 }
 
 // endedAt is the history as if the recording had ended then, and the cluster had been restored.

@@ -1,7 +1,6 @@
 package reports
 
 import (
-	"path/filepath"
 	"testing"
 
 	"github.com/spotdrill/spotdrill/framework/history"
@@ -12,24 +11,10 @@ import (
 // During a drill, whether a check is decided is answered from the events alone. With the queries and
 // flows, the answer is the same.
 func TestQueriesDecideNothingDuringADrill(t *testing.T) {
-	packed, err := filepath.Glob(filepath.Join(corpus, "*.tar.gz"))
-	if err != nil || len(packed) == 0 {
-		t.Fatalf("no recorded drill in %s: %v", corpus, err)
-	}
 	asked := 0
-	for _, file := range packed {
-		dir := t.TempDir()
-		if err := unpack(file, dir); err != nil {
-			t.Fatal(err)
-		}
-		h, err := history.Load(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
-		s, err := verdict.Scenarios().LoadRecorded(ScenarioFile(dir, h.Meta.Scenario))
-		if err != nil {
-			t.Fatal(err)
-		}
+	for _, name := range corpusNames(t) {
+		r := recordingOf(t, name)
+		s, h := r.scenario, r.history
 		var early []scenarios.Check
 		for _, c := range s.Checks {
 			if c.DecidedBy(s.Times(h.Events)).Early {
@@ -40,7 +25,7 @@ func TestQueriesDecideNothingDuringADrill(t *testing.T) {
 			asked++
 			events := history.History{Meta: h.Meta, Events: h.Events}
 			if got, want := verdict.Decided(s, events, []scenarios.Check{c}), verdict.Decided(s, h, []scenarios.Check{c}); got != want {
-				t.Errorf("%s: %s is decided %t without the queries, %t with them", filepath.Base(file), c.Kind, got, want)
+				t.Errorf("%s: %s is decided %t without the queries, %t with them", name, c.Kind, got, want)
 			}
 		}
 	}

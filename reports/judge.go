@@ -123,20 +123,29 @@ func sameRun(dir string, was *Report) *Report {
 }
 
 func judgeAttempt(run, dir string) (Entry, history.Meta, error) {
-	h, err := history.Load(dir)
+	s, h, err := loadAttempt(dir)
 	if err != nil {
 		return Entry{}, history.Meta{}, err
 	}
-	s, err := verdict.Scenarios().LoadRecorded(ScenarioFile(dir, h.Meta.Scenario))
-	if err != nil {
-		return Entry{}, history.Meta{}, err
-	}
-	e := NewEntry(verdict.Judge(s, h))
+	e := judged(s, h)
 	e.History = Folder{Path: run}.Relative(dir)
+	return e, h.Meta, nil
+}
+
+func loadAttempt(dir string) (s scenarios.Scenario, h history.History, err error) {
+	if h, err = history.Load(dir); err != nil {
+		return s, h, err
+	}
+	s, err = verdict.Scenarios().LoadRecorded(ScenarioFile(dir, h.Meta.Scenario))
+	return s, h, err
+}
+
+func judged(s scenarios.Scenario, h history.History) Entry {
+	e := NewEntry(verdict.Judge(s, h))
 	if n := len(h.Events); n > 0 {
 		e.Measured = Seconds(h.Events[n-1].At)
 	}
-	return e, h.Meta, nil
+	return e
 }
 
 // attemptsIn finds the attempts to judge in a folder, sorted by name.

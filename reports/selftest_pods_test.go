@@ -148,7 +148,7 @@ func TestNoHandlerFailsForWhatItDidNotDo(t *testing.T) {
 		t.Run(x.drill+": "+x.happens, func(t *testing.T) {
 			t.Parallel()
 			scenario, h := fromCorpus(t, x.drill)
-			if before := verdict.Judge(scenario, h); before.Outcome != verdict.Pass {
+			if before := recordingOf(t, x.drill).judged(); before.Outcome != verdict.Pass {
 				t.Fatalf("the drill is %s before anything happens", before.Outcome)
 			}
 			r := recorded{story.Read(scenario, h), h}
