@@ -92,12 +92,16 @@ func DiffSchemas(was, is Schema) []SchemaChange {
 	return out
 }
 
-// Values returns configuration values as JSON: those of a text in JSON or YAML, or of the answer of
-// aws eks describe-addon.
+// Values returns configuration values as JSON: those of a text in JSON or YAML, also quoted as JSON, or of the
+// answer of aws eks describe-addon.
 func Values(text []byte) ([]byte, error) {
 	plain, err := yaml.YAMLToJSONStrict(text)
 	if err != nil {
 		return nil, err
+	}
+	var quoted string
+	if json.Unmarshal(plain, &quoted) == nil && strings.ContainsAny(quoted, "{:") && len(quoted) < len(text) {
+		return Values([]byte(quoted))
 	}
 	var values map[string]json.RawMessage
 	if err := json.Unmarshal(plain, &values); err != nil || values == nil {

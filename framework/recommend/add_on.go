@@ -135,14 +135,31 @@ func ReadAddOnValues(text []byte) (AddOnValues, error) {
 	return v, nil
 }
 
+// lintNext checks a Corefile of configuration values, as far as the present one does not have the same findings.
+func (a Advice) lintNext(text string) (found []Finding) {
+	d := a.dns
+	d.Corefile, d.CorefileUnread = text, ""
+	c := coredns.Read(d.source())
+	if c.Refused != "" {
+		found = append(found, breaks("next-pod-starts", "CoreDNS does not start with the corefile of the configuration values: %s", c.Refused))
+	}
+	for _, f := range slices.Concat(d.lintEnd(c, d.settings(c)), d.lintReadiness(c)) {
+		if !slices.ContainsFunc(a.Findings, func(now Finding) bool { return now.Rule == f.Rule && now.Got == f.Got }) {
+			f.Got = "with the corefile of the configuration values: " + f.Got
+			found = append(found, f)
+		}
+	}
+	return found
+}
+
 // WithAddOnValues adds the findings about configuration values.
 func (a Advice) WithAddOnValues(v AddOnValues) Advice {
 	if v.Corefile != "" {
-		source := a.dns.source()
-		source.Text = v.Corefile
-		if c := coredns.Read(source); c.Refused != "" {
-			a = a.With(breaks("next-pod-starts", "CoreDNS does not start with the corefile of the configuration values: %s", c.Refused))
-		}
+		a = a.With(a.lintNext(v.Corefile)...)
+	}
+	replicas, given := v.ReplicaCount.(int)
+	if scaled := v.AutoScaling != nil && v.AutoScaling.Enabled; given && replicas < 2 && !scaled && !a.violates("replicas") {
+		a = a.With(breaks("replicas", "replicaCount %d of the configuration values", replicas))
 	}
 	if v.AutoScaling == nil || !v.AutoScaling.Enabled {
 		return a

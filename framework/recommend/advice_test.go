@@ -199,6 +199,10 @@ func TestLint(t *testing.T) {
 		"preStop within the grace period":    {sound(preStop("sleep", "14")), nil},
 		"preStop fills the grace period":     {sound(preStop("sleep", "15")), []string{"lameduck-within-grace-period"}},
 		"preStop by a shell":                 {sound(preStop("/bin/sh", "-c", "sleep 15")), []string{"lameduck-within-grace-period"}},
+		"preStop by a shell that does more":  {sound(preStop("/bin/sh", "-ec", "sleep 15; true")), []string{"lameduck-within-grace-period"}},
+		"preStop by a shell's exec":          {sound(preStop("sh", "-c", "exec sleep 14")), nil},
+		"preStop that may run longer":        {sound(preStop("sh", "-c", "sleep 5 && /drain.sh")), []string{"lameduck-within-grace-period?"}},
+		"preStop of a variable":              {sound(preStop("sh", "-c", "sleep ${DRAIN:-5}")), []string{"lameduck-within-grace-period?"}},
 		"a preStop hook of unknown duration": {sound(preStop("/drain.sh")), []string{"lameduck-within-grace-period?"}},
 
 		"all on one node":             {sound(nodes("a", "z1", "a", "z1"), sized(2, 8)), []string{"not-all-on-one-node"}},

@@ -5,6 +5,7 @@ package recommend
 
 import (
 	"cmp"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -166,8 +167,14 @@ func (d DNS) readiness() *corev1.Probe {
 	return nil
 }
 
-// preStop is how long the hook preStop of the container runs before CoreDNS hears of its end: it uses up
-// the grace period. Unknown is why that is not known; else it is empty.
+// begins reports whether nothing runs before what follows these words of a command line: they are those of a shell.
+func begins(words []string) bool {
+	shell := len(words) > 1 && strings.HasSuffix(path.Base(words[0]), "sh") && shellText.MatchString(words[1])
+	return len(words) == 0 || shell && (len(words) == 2 || len(words) == 3 && words[2] == "exec")
+}
+
+// preStop is how long the hook preStop of the container runs at least before CoreDNS hears of its end: it uses up
+// the grace period. Unknown is why it may run longer; empty if it does not.
 func (d DNS) preStop() (seconds time.Duration, unknown string) {
 	c := d.container()
 	if c == nil || c.Lifecycle == nil || c.Lifecycle.PreStop == nil {
@@ -177,15 +184,17 @@ func (d DNS) preStop() (seconds time.Duration, unknown string) {
 	case hook.Sleep != nil:
 		return time.Duration(hook.Sleep.Seconds) * time.Second, ""
 	case hook.Exec != nil:
-		// sleep 25, or sh -c "sleep 25"
-		words := strings.Fields(strings.Join(hook.Exec.Command, " "))
-		if n := len(words); n >= 2 && strings.HasSuffix(words[n-2], "sleep") && (n == 2 || n == 4 && words[1] == "-c") {
-			text := words[n-1]
+		words := commandLine(&corev1.Container{Command: hook.Exec.Command}) // sleep 25, or sh -c "sleep 25; true"
+		if i := slices.IndexFunc(words, func(word string) bool { return path.Base(word) == "sleep" }); i >= 0 && i+1 < len(words) && begins(words[:i]) {
+			text, more := strings.CutSuffix(words[i+1], ";")
 			if !strings.ContainsAny(text, "smhd") {
 				text += "s"
 			}
 			if d, err := time.ParseDuration(text); err == nil && d >= 0 {
-				return d, ""
+				if !more && i+2 == len(words) {
+					return d, ""
+				}
+				return d, "how much longer its preStop hook runs: " + strings.Join(hook.Exec.Command, " ")
 			}
 		}
 		return 0, "how long its preStop hook runs: " + strings.Join(hook.Exec.Command, " ")

@@ -3,6 +3,7 @@ package recommend
 import (
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -107,12 +108,13 @@ func TestAutoScalingOfConfigurationValues(t *testing.T) {
 		size   func(*DNS)
 		want   string // of the finding
 	}{
-		"as an operator set it":         {`{"autoScaling":{"enabled":true,"minReplicas":3,"maxReplicas":10},"nodeSelector":{"nodegroup":"on-demand"}}`, sized(48, 384), "autoScaling from 3 to 10 stays at 3 up to 48 nodes and 768 cores, and the cluster has 48 nodes with 384 cores"},
-		"in a cluster that is larger":   {`{"autoScaling":{"enabled":true,"minReplicas":3,"maxReplicas":10}}`, sized(49, 384), ""},
-		"as describe-addon prints them": {`{"addon":{"addonName":"coredns","configurationValues":"{\"autoScaling\":{\"enabled\":true,\"minReplicas\":3}}"}}`, sized(48, 384), "autoScaling from 3 to 10 stays at 3"},
-		"with the add-on's defaults":    {"autoScaling:\n  enabled: true\n", sized(5, 20), "autoScaling from 2 to 10 stays at 2 up to 32 nodes and 512 cores"},
-		"turned off":                    {`{"autoScaling":{"enabled":false,"minReplicas":3}}`, sized(5, 20), ""},
-		"without any":                   {`{"replicaCount":4}`, sized(5, 20), ""},
+		"as an operator set it":          {`{"autoScaling":{"enabled":true,"minReplicas":3,"maxReplicas":10},"nodeSelector":{"nodegroup":"on-demand"}}`, sized(48, 384), "autoScaling from 3 to 10 stays at 3 up to 48 nodes and 768 cores, and the cluster has 48 nodes with 384 cores"},
+		"in a cluster that is larger":    {`{"autoScaling":{"enabled":true,"minReplicas":3,"maxReplicas":10}}`, sized(49, 384), ""},
+		"as describe-addon prints them":  {`{"addon":{"addonName":"coredns","configurationValues":"{\"autoScaling\":{\"enabled\":true,\"minReplicas\":3}}"}}`, sized(48, 384), "autoScaling from 3 to 10 stays at 3"},
+		"quoted, as --query prints them": {strconv.Quote(`{"autoScaling":{"enabled":true,"minReplicas":3}}`), sized(48, 384), "autoScaling from 3 to 10 stays at 3"},
+		"with the add-on's defaults":     {"autoScaling:\n  enabled: true\n", sized(5, 20), "autoScaling from 2 to 10 stays at 2 up to 32 nodes and 512 cores"},
+		"turned off":                     {`{"autoScaling":{"enabled":false,"minReplicas":3}}`, sized(5, 20), ""},
+		"without any":                    {`{"replicaCount":4}`, sized(5, 20), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			values, err := ReadAddOnValues([]byte(c.values))
@@ -131,6 +133,41 @@ func TestAutoScalingOfConfigurationValues(t *testing.T) {
 				t.Errorf("got %q, want %q", a.Findings[0].Got, c.want)
 			}
 		})
+	}
+}
+
+// The Corefile and the replicas of configuration values are judged by the rules for those that are in force.
+func TestWhatConfigurationValuesBreak(t *testing.T) {
+	corefile := func(plugins string) string { return "corefile: |\n  . {\n" + plugins + "  }\n" }
+	const health, ready = "    health {\n        lameduck 5s\n    }\n", "    ready\n"
+	for name, c := range map[string]struct {
+		values string
+		want   []string
+	}{
+		"sound":                           {corefile(health + ready), nil},
+		"no lameduck":                     {corefile("    health\n" + ready), []string{"lameduck"}},
+		"a lameduck too long":             {corefile(strings.Replace(health, "5s", "25s", 1) + ready), []string{"lameduck-within-grace-period"}},
+		"ready where no probe asks":       {corefile(health + "    ready :8190\n"), []string{"readiness-port"}},
+		"a block on one line":             {corefile("    health { lameduck 5s }\n" + ready), []string{"next-pod-starts"}},
+		"one replica":                     {"replicaCount: 1\n", []string{"replicas"}},
+		"one replica, and an autoscaler":  {"replicaCount: 1\nautoScaling: {enabled: true, minReplicas: 3}\n", []string{"auto-scaling-by-size"}},
+		"three replicas, and no Corefile": {"replicaCount: 3\ncorefile: null\n", nil},
+	} {
+		values, err := ReadAddOnValues([]byte(c.values))
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, err := New(sound(sized(2, 8)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var rules []string
+		for _, f := range a.WithAddOnValues(values).Findings {
+			rules = append(rules, f.Rule)
+		}
+		if !slices.Equal(rules, c.want) {
+			t.Errorf("%s: %v, want %v", name, rules, c.want)
+		}
 	}
 }
 

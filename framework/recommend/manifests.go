@@ -30,6 +30,9 @@ import (
 	"github.com/spotdrill/spotdrill/framework/files"
 )
 
+// corefileKey is the usual key and file name of a Corefile.
+const corefileKey = "Corefile"
+
 // mostManifests is how many bytes are read of each file.
 const mostManifests = 64 << 20
 
@@ -44,13 +47,19 @@ type Manifests struct {
 }
 
 // ReadManifests reads files, and the .yaml, .yml and .json files of folders and of the folders in them. Objects
-// without a namespace get that one. Of several objects of one name, the last one counts. The name "-" is
-// stdin. Errors name the file, and what is not read in it.
+// without a namespace get that one. Of several objects of one name, the last one counts. A file whose name begins with
+// Corefile is the ConfigMap coredns. The name "-" is stdin. Errors name the file, and what is not read in it.
 func ReadManifests(stdin io.Reader, namespace string, paths ...string) (*Manifests, error) {
 	m := &Manifests{}
 	var errs []error
 	add := func(name string, text []byte, err error) {
-		if err == nil {
+		switch {
+		case err != nil:
+		case strings.HasPrefix(filepath.Base(name), corefileKey):
+			m.put(unstructured.Unstructured{Object: map[string]any{
+				"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "coredns"}, "data": map[string]any{corefileKey: string(text)},
+			}}, namespace)
+		default:
 			err = m.add(text, namespace)
 		}
 		if err != nil {
@@ -99,18 +108,19 @@ func (m *Manifests) add(text []byte, namespace string) error {
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
-		var object map[string]any
-		if err == nil && json.Unmarshal(document, &object) != nil { // JSON is faster to read
-			err = yaml.Unmarshal(document, &object)
+		var decoded any
+		if err == nil && json.Unmarshal(document, &decoded) != nil { // JSON is faster to read
+			err = yaml.Unmarshal(document, &decoded)
 		}
 		if err != nil {
 			return fmt.Errorf("document %d: %w", n, err)
 		}
-		if len(object) == 0 {
+		if decoded == nil {
 			continue
 		}
+		object, _ := decoded.(map[string]any)
 		u := unstructured.Unstructured{Object: object}
-		if u.GetKind() == "" || u.GetAPIVersion() == "" {
+		if len(object) == 0 || u.GetKind() == "" || u.GetAPIVersion() == "" {
 			return fmt.Errorf("document %d is no object of Kubernetes: it has no kind and apiVersion", n)
 		}
 		if !u.IsList() {
@@ -120,19 +130,21 @@ func (m *Manifests) add(text []byte, namespace string) error {
 			m.put(u, namespace)
 			continue
 		}
-		err = u.EachListItem(func(item runtime.Object) error {
-			one, ok := item.(*unstructured.Unstructured)
-			if !ok || one.GetKind() == "" {
+		items, _ := object["items"].([]any)
+		for _, item := range items {
+			of, _ := item.(map[string]any)
+			one := unstructured.Unstructured{Object: of}
+			if kind, typed := strings.CutSuffix(u.GetKind(), "List"); typed && kind != "" && of != nil && one.GetKind() == "" { // as the API lists a kind
+				one.SetKind(kind)
+				one.SetAPIVersion(u.GetAPIVersion())
+			}
+			if one.GetKind() == "" {
 				return fmt.Errorf("document %d: an item of the list has no kind", n)
 			}
-			if err := typed(*one); err != nil {
+			if err := typed(one); err != nil {
 				return fmt.Errorf("document %d: %w", n, err)
 			}
-			m.put(*one, namespace)
-			return nil
-		})
-		if err != nil {
-			return err
+			m.put(one, namespace)
 		}
 	}
 }
@@ -148,11 +160,13 @@ func typed(u unstructured.Unstructured) error {
 		err = json.Unmarshal(text, into)
 	}
 	if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) {
-		needed := "a " + wrong.Type.Kind().String()
-		if wrong.Type.Kind() == reflect.String {
-			needed = "a string: quote it"
+		needed := map[reflect.Kind]string{
+			reflect.String: "a string: quote it", reflect.Bool: "true or false", reflect.Slice: "a list", reflect.Struct: "fields", reflect.Map: "fields",
+		}[wrong.Type.Kind()]
+		if needed == "" {
+			needed = "a number"
 		}
-		err = fmt.Errorf("%s has a %s, and needs %s", wrong.Field, wrong.Value, needed)
+		err = fmt.Errorf("%s is a %s, and must be %s", wrong.Field, wrong.Value, needed)
 	}
 	if err != nil {
 		return fmt.Errorf("%s %s: %w", u.GetKind(), u.GetName(), err)

@@ -71,14 +71,20 @@ func TestReadManifests(t *testing.T) {
 		paths []string
 		want  string // kinds, namespaces and names, or the error
 	}{
-		"a folder":             {[]string{filepath.Join(folder, "objects")}, "ConfigMap kube-system/a, ConfigMap dns/a, Pod kube-system/p"},
-		"a file and stdin":     {[]string{filepath.Join(folder, "objects", "two.json"), "-"}, "ConfigMap dns/a, Pod kube-system/p, ConfigMap kube-system/a"},
-		"no such file":         {[]string{filepath.Join(folder, "none")}, "no such file"},
-		"values of a chart":    {[]string{write("values.yaml", "replicas: 2\n")}, "values.yaml: document 1 is no object of Kubernetes"},
-		"no YAML":              {[]string{write("x.yaml", "a: [")}, "x.yaml: document 1: "},
-		"all that are wrong":   {[]string{filepath.Join(folder, "values.yaml"), filepath.Join(folder, "x.yaml")}, "x.yaml: document 1: "},
-		"a label that is true": {[]string{write("node.yaml", "apiVersion: v1\nkind: Node\nmetadata: {name: a, labels: {spot: true}}\n")}, "node.yaml: document 1: Node a: metadata.labels has a bool, and needs a string: quote it"},
-		"an item of no kind":   {[]string{write("list.yaml", "apiVersion: v1\nkind: List\nitems: [{metadata: {name: a}}]\n")}, "list.yaml: "},
+		"a folder":                 {[]string{filepath.Join(folder, "objects")}, "ConfigMap kube-system/a, ConfigMap dns/a, Pod kube-system/p"},
+		"a file and stdin":         {[]string{filepath.Join(folder, "objects", "two.json"), "-"}, "ConfigMap dns/a, Pod kube-system/p, ConfigMap kube-system/a"},
+		"no such file":             {[]string{filepath.Join(folder, "none")}, "no such file"},
+		"values of a chart":        {[]string{write("values.yaml", "replicas: 2\n")}, "values.yaml: document 1 is no object of Kubernetes"},
+		"no YAML":                  {[]string{write("x.yaml", "a: [")}, "x.yaml: document 1: "},
+		"all that are wrong":       {[]string{filepath.Join(folder, "values.yaml"), filepath.Join(folder, "x.yaml")}, "x.yaml: document 1: "},
+		"a label that is true":     {[]string{write("node.yaml", "apiVersion: v1\nkind: Node\nmetadata: {name: a, labels: {spot: true}}\n")}, "node.yaml: document 1: Node a: metadata.labels is a bool, and must be a string: quote it"},
+		"a spec of no fields":      {[]string{write("spec.yaml", "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a}\nspec: x\n")}, "spec.yaml: document 1: Deployment a: spec is a string, and must be fields"},
+		"a number in quotes":       {[]string{write("number.yaml", "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a}\nspec: {replicas: '2'}\n")}, "spec.replicas is a string, and must be a number"},
+		"text of no fields":        {[]string{write("text.yaml", ".:53 {\n  health\n}\n")}, "text.yaml: document 1 is no object of Kubernetes"},
+		"a Corefile":               {[]string{write("Corefile.own", ".:53 {\n  health\n}\n")}, "ConfigMap kube-system/coredns"},
+		"a list as the API has it": {[]string{write("raw.json", `{"kind": "NodeList", "apiVersion": "v1", "items": [{"metadata": {"name": "a"}}]}`)}, "Node kube-system/a"},
+		"an item that is nothing":  {[]string{write("null.yaml", "apiVersion: v1\nkind: List\nitems: [null]\n")}, "null.yaml: document 1: an item of the list has no kind"},
+		"an item of no kind":       {[]string{write("list.yaml", "apiVersion: v1\nkind: List\nitems: [{metadata: {name: a}}]\n")}, "list.yaml: "},
 	} {
 		m, err := ReadManifests(strings.NewReader(one), "kube-system", c.paths...)
 		if err != nil {

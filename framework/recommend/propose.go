@@ -57,7 +57,10 @@ func (d DNS) propose(s coredns.Settings) coredns.Settings {
 	if out.Lameduck = max(s.Lameduck, least()); fits() {
 		return out
 	}
-	if !platforms[d.Platform].workload && d.Platform != EKSAddOn {
+	if keeps := platforms[d.Platform]; !keeps.workload && d.Platform != EKSAddOn {
+		if out.Lameduck = least(); keeps.custom != "" && fits() {
+			return out
+		}
 		out.Lameduck, out.Readiness = s.Lameduck, s.Readiness
 		return out
 	}

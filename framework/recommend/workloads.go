@@ -70,11 +70,14 @@ func tagOf(image string) string {
 	return tag
 }
 
+// shellText is the flag of a shell before the text that it runs, such as -c and -ec.
+var shellText = regexp.MustCompile(`^-[eilux]{0,2}c$`)
+
 // commandLine are the words of a container's command and arguments, also of the one that a shell is given.
 func commandLine(c *corev1.Container) (words []string) {
 	all := slices.Concat(c.Command, c.Args)
 	for i, word := range all {
-		if i > 0 && all[i-1] == "-c" {
+		if i > 0 && shellText.MatchString(all[i-1]) {
 			words = append(words, strings.Fields(word)...)
 			continue
 		}
