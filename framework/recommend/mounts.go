@@ -153,7 +153,7 @@ func (d *DNS) readCorefile() {
 			}
 		}
 		slices.Sort(mounts)
-		d.CorefileUnread = fmt.Sprintf("the Corefile %s: %v; of ConfigMaps the pods have: %s", at, err, cmp.Or(strings.Join(mounts, ", "), "none"))
+		d.CorefileUnread = fmt.Sprintf("the Corefile%s: %v; of ConfigMaps the pods have: %s", after(" ", at), err, cmp.Or(strings.Join(mounts, ", "), "none"))
 		return
 	}
 	d.CorefilePath, d.Corefile, d.CorefileObject, d.ConfigMap = path.Join("/", at), file.Text, file.ConfigMap, file.ConfigMap.Namespace+"/"+file.ConfigMap.Name
