@@ -346,10 +346,23 @@ func writeFindings(w io.Writer, e Entry, indent string) {
 	for _, line := range e.HandlerPods {
 		_, _ = fmt.Fprintf(w, "%sthe handler's pods changed: %s\n", indent, line)
 	}
+	// After an error of the harness most checks are unknown: their names do, after that error.
+	broken := e.First().ID == verdict.IDOfHarness
+	if broken {
+		writeFinding(w, e, e.First(), indent)
+	}
+	var left []string
 	for _, v := range e.Verdicts {
-		if v.Outcome != verdict.Pass {
+		switch {
+		case v.Outcome == verdict.Pass, broken && v.ID == verdict.IDOfHarness:
+		case broken:
+			left = append(left, printable(v.Check))
+		default:
 			writeFinding(w, e, v, indent)
 		}
+	}
+	if len(left) > 0 {
+		_, _ = fmt.Fprintf(w, "%s%s could not be evaluated then: %s\n", indent, history.Count(len(left), "other check"), strings.Join(left, ", "))
 	}
 }
 

@@ -49,3 +49,21 @@ func TestColoursAreForTerminals(t *testing.T) {
 		}
 	}
 }
+
+// Whoever installed a handler wrongly reads why, and not seventeen times that nothing is known.
+func TestAnErrorOfTheHarnessComesFirstAndOnce(t *testing.T) {
+	t.Parallel()
+	unknown := func(id verdict.ID, got string) verdict.Verdict {
+		return verdict.Verdict{ID: id, Check: string(id), Outcome: verdict.Unknown, Want: "w", Got: got}
+	}
+	e := Entry{Result: verdict.Result{Outcome: verdict.Unknown, Verdicts: []verdict.Verdict{
+		unknown("marked", "the history does not show it"), {ID: "restored", Check: "restored", Outcome: verdict.Pass},
+		unknown(verdict.IDOfHarness, "the Deployment is not ready"), unknown("drained", "the history does not show it"),
+	}}}
+	var out strings.Builder
+	writeFindings(&out, e, "")
+	if got := out.String(); strings.Contains(got, "does not show") || !strings.HasPrefix(got, "harness: unknown\n  want: w\n  got:  the Deployment is not ready\n") ||
+		!strings.HasSuffix(got, "\n2 other checks could not be evaluated then: marked, drained\n") {
+		t.Error(got)
+	}
+}

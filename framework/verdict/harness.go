@@ -7,7 +7,7 @@ import (
 var checkHarness = everywhere(Kind{
 	ID: IDOfHarness, Title: "harness", ofRecord: true, observes: true,
 	Requires: "The harness reported no error of its own.",
-	Fix:      "it is not the handler: the error shows what broke, or that the run was interrupted; spotdrill doctor checks what this machine lacks",
+	Fix:      "the error shows what broke: the machine, the cluster, how the handler is installed, or an interruption; spotdrill doctor checks what this machine lacks",
 	Look:     Look{Text: "what the harness itself reported: the note, the console's output and the files of the drill"},
 }, harness)
 
