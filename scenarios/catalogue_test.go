@@ -5,17 +5,27 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/spotdrill/spotdrill/framework/verdict"
 	. "github.com/spotdrill/spotdrill/scenarios"
 )
 
-func TestCatalogueLoads(t *testing.T) {
-	all, err := verdict.Scenarios().Catalogue()
+// loadedCatalogue is loaded once for all tests. They only read it.
+var loadedCatalogue = sync.OnceValues(func() ([]Scenario, error) { return verdict.Scenarios().Catalogue() })
+
+func catalogue(t *testing.T) []Scenario {
+	t.Helper()
+	all, err := loadedCatalogue()
 	if err != nil {
 		t.Fatal(err)
 	}
+	return slices.Clone(all)
+}
+
+func TestCatalogueLoads(t *testing.T) {
+	all := catalogue(t)
 	files, err := filepath.Glob("catalogue/*/*.yaml")
 	if err != nil {
 		t.Fatal(err)
@@ -52,10 +62,7 @@ func TestCatalogueLoads(t *testing.T) {
 }
 
 func TestSelectBySet(t *testing.T) {
-	all, err := verdict.Scenarios().Catalogue()
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := catalogue(t)
 	for _, set := range Sets() {
 		selected, err := verdict.Scenarios().Select(set, nil)
 		if err != nil {
@@ -123,10 +130,7 @@ func TestSelectErrors(t *testing.T) {
 }
 
 func TestWhatNeedsAHandlerThatWatches(t *testing.T) {
-	all, err := verdict.Scenarios().Catalogue()
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := catalogue(t)
 	var found []string
 	for _, s := range all {
 		if s.NeedsWatch() {
@@ -140,10 +144,7 @@ func TestWhatNeedsAHandlerThatWatches(t *testing.T) {
 
 // Each drill that such a handler is given must check something.
 func TestTheCatalogueForAHandlerThatReadsMetadata(t *testing.T) {
-	all, err := verdict.Scenarios().Catalogue()
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := catalogue(t)
 	played := 0
 	for _, s := range all {
 		if s.Handler == HandlerNone || s.NeedsQueue() != "" {
@@ -161,10 +162,7 @@ func TestTheCatalogueForAHandlerThatReadsMetadata(t *testing.T) {
 
 // Enough of the scenarios that need no quiet DNS share the cluster to be worth it.
 func TestTheCatalogueShares(t *testing.T) {
-	all, err := verdict.Scenarios().Catalogue()
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := catalogue(t)
 	shared, quiet := 0, 0
 	for _, s := range all {
 		if s.Probe == nil {
@@ -181,10 +179,7 @@ func TestTheCatalogueShares(t *testing.T) {
 
 // A kind of step or of condition without words would not show in a report.
 func TestEveryStepHasWords(t *testing.T) {
-	all, err := verdict.Scenarios().Catalogue()
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := catalogue(t)
 	for _, s := range all {
 		for i, step := range s.Steps {
 			if text := step.String(); text == "" || strings.Contains(text, "  ") || strings.Contains(text, "until ,") || strings.HasSuffix(text, " ") {

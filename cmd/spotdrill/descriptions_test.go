@@ -4,15 +4,11 @@ import (
 	"testing"
 
 	"github.com/spotdrill/spotdrill/framework/handler"
-	"github.com/spotdrill/spotdrill/framework/verdict"
 )
 
 // A deviation that names no scenario would stand next to no failure.
 func TestDescriptionsDeviateFromClausesThatExist(t *testing.T) {
-	all, err := verdict.Scenarios().Catalogue()
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := catalogue(t)
 	var names []string
 	for _, s := range all {
 		names = append(names, s.Name)

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/spotdrill/spotdrill/framework/verdict"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
@@ -23,10 +22,7 @@ func list(t *testing.T, args ...string) string {
 }
 
 func TestListCommand(t *testing.T) {
-	all, err := verdict.Scenarios().Catalogue()
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := catalogue(t)
 	full, spot := list(t, "--set", "full"), list(t, "--profile", "SPOT")
 	for _, s := range all {
 		if got, want := strings.Contains(full, " "+s.Name+" "), slices.Contains(s.Sets, scenarios.Full); got != want {

@@ -21,7 +21,6 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/spotdrill/spotdrill/framework/recommend"
-	"github.com/spotdrill/spotdrill/framework/verdict"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
@@ -177,10 +176,7 @@ func TestConfidenceAsksForDrills(t *testing.T) {
 }
 
 func TestTheDrillsOfTheRulesExist(t *testing.T) {
-	all, err := verdict.Scenarios().Catalogue()
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := catalogue(t)
 	for name, rule := range recommend.Rules() {
 		if rule.Drill != "" && !slices.ContainsFunc(all, func(s scenarios.Scenario) bool { return s.Name == rule.Drill }) {
 			t.Errorf("rule %s: there is no scenario %s", name, rule.Drill)

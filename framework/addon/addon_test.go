@@ -270,14 +270,14 @@ func (e edit) upgraded(t *testing.T, mode history.ConflictMode) fate {
 	return reverted
 }
 
-// The table in the documentation is what the upgrades do.
+// The table in the documentation is what the upgrades do, as TestUpgrade shows.
 func TestTheTableIsWhatUpgradesDo(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("| What was set | By | OVERWRITE | PRESERVE | NONE |\n|---|---|---|---|---|\n")
 	for _, e := range edits() {
 		fmt.Fprintf(&b, "| %s | %s |", e.what, e.by)
 		for _, mode := range history.ConflictModes() {
-			fmt.Fprintf(&b, " %s |", e.upgraded(t, mode))
+			fmt.Fprintf(&b, " %s |", e.wanted[mode])
 		}
 		b.WriteString("\n")
 	}

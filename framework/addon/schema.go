@@ -28,7 +28,8 @@ const validateMost = 5 * time.Second
 type Schema struct {
 	fields  map[string]string // what each accepts, by its path
 	schema  *jsonschema.Schema
-	version string // where it was read from
+	version string        // where it was read from
+	most    time.Duration // how long validating values may take
 }
 
 // SchemaChange is a configuration value that two versions do not accept in the same way.
@@ -48,7 +49,7 @@ func (c SchemaChange) AtRisk() bool {
 // ReadSchema reads the schema of the version of that name. It reads nothing that the schema
 // refers to elsewhere.
 func ReadSchema(version string, text io.Reader) (Schema, error) {
-	s := Schema{version: version}
+	s := Schema{version: version, most: validateMost}
 	doc, err := jsonschema.UnmarshalJSON(text)
 	if err != nil {
 		return s, fmt.Errorf("%w: %s: %w", ErrSchema, version, err)
@@ -134,7 +135,7 @@ func (s Schema) Accepts(ctx context.Context, values io.Reader) ([]string, error)
 	if err != nil {
 		return nil, fmt.Errorf("configuration values: %w", err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, validateMost)
+	ctx, cancel := context.WithTimeout(ctx, s.most)
 	defer cancel()
 	done := make(chan error, 1)
 	go func() { done <- s.schema.Validate(doc) }()

@@ -178,6 +178,10 @@ func TestDefinitionsThatUseEachOtherWithoutEnd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if recursive.most != validateMost {
+		t.Errorf("validating values may take %v", recursive.most)
+	}
+	recursive.most = 100 * time.Millisecond // nothing ends what is validated then
 	if _, err := recursive.Accepts(t.Context(), strings.NewReader(strings.Repeat(`{"a": `, 60)+"{}"+strings.Repeat("}", 60))); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("%v", err)
 	}

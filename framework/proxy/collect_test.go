@@ -44,6 +44,7 @@ func recorded(t *testing.T, proxy *Proxy) *history.Recorder {
 // collectInto collects the proxy's records over HTTP into rec until the test ends.
 func collectInto(t *testing.T, proxy *Proxy, rec *history.Recorder) {
 	t.Helper()
+	proxy.records.every = 20 * time.Millisecond // collecting ends after a heartbeat
 	server := httptest.NewServer(proxy.Admin())
 	stop := make(chan struct{})
 	resp, err := http.Get(server.URL + "/records")

@@ -31,6 +31,7 @@ type line struct {
 type records struct {
 	anchor  history.Anchor
 	present func() []history.Event // what to record when a reader joins; may be nil
+	every   time.Duration          // between two heartbeats
 
 	mu      sync.Mutex
 	seq     int
@@ -38,7 +39,7 @@ type records struct {
 }
 
 func newRecords() *records {
-	return &records{anchor: history.NewAnchor(), readers: map[chan history.Event]bool{}}
+	return &records{anchor: history.NewAnchor(), every: heartbeatInterval, readers: map[chan history.Event]bool{}}
 }
 
 func (r *records) now() time.Duration { return time.Since(r.anchor.Wall) }
@@ -87,7 +88,7 @@ func (r *records) serve(w http.ResponseWriter, req *http.Request) {
 	if r.present != nil {
 		r.add(r.present()...)
 	}
-	beat := time.NewTicker(heartbeatInterval)
+	beat := time.NewTicker(r.every)
 	defer beat.Stop()
 	event := func(e history.Event, ok bool) bool {
 		if !ok { // it lags too far behind: the stream must not end cleanly

@@ -86,7 +86,7 @@ func TestRecordingContinuesUntilWhatIsMeasuredHasSettled(t *testing.T) {
 		probe  *scenarios.Probe
 		events []history.Event
 		later  *history.Event // while it is waited for
-		sleeps int            // how many times
+		sleeps int            // how many times at most: on a busy machine each takes longer
 	}{
 		"it is in lameduck, and ends":        {dns, []history.Event{terminating}, &exited, 1},
 		"it has exited":                      {dns, []history.Event{terminating, exited}, nil, 0},
@@ -119,8 +119,8 @@ func TestRecordingContinuesUntilWhatIsMeasuredHasSettled(t *testing.T) {
 				time.Sleep(100 * time.Millisecond)
 				return nil
 			})
-			if err != nil || sleeps != c.sleeps {
-				t.Errorf("slept %d times, want %d, error %v", sleeps, c.sleeps, err)
+			if err != nil || sleeps > c.sleeps || sleeps < min(1, c.sleeps) {
+				t.Errorf("slept %d times, want at most %d, error %v", sleeps, c.sleeps, err)
 			}
 		})
 	}

@@ -2,7 +2,9 @@ package session
 
 import (
 	"io"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/spotdrill/spotdrill/framework/handler"
@@ -37,16 +39,25 @@ func TestAftermath(t *testing.T) {
 	}
 }
 
+// loadedCatalogue is loaded once for all tests. They only read it.
+var loadedCatalogue = sync.OnceValues(func() ([]scenarios.Scenario, error) { return verdict.Scenarios().Catalogue() })
+
+func catalogue(t *testing.T) []scenarios.Scenario {
+	t.Helper()
+	all, err := loadedCatalogue()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.Clone(all)
+}
+
 func session(t *testing.T, name string) *Session {
 	t.Helper()
 	under, err := handler.Load(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	all, err := verdict.Scenarios().Catalogue()
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := catalogue(t)
 	s, err := New(Options{Handler: under, Set: scenarios.Fast, Scenarios: all, Console: io.Discard})
 	if err != nil {
 		t.Fatal(err)
