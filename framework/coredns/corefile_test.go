@@ -223,6 +223,8 @@ func FuzzWithLameduck(f *testing.F) {
 	f.Add("(a) {\n health\n}\n. {\n import a\n}\nb {\n import a\n}")
 	f.Add("cluster.local\nhealth")
 	f.Add(". {\n ready\n}")
+	f.Add("x")
+	f.Add("a,\nimport b\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		before := Read(Source{Text: text})
 		set, err := WithLameduck(text, 6*time.Second)

@@ -3,10 +3,14 @@ package recommend
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 )
+
+// anyKubernetes is the plugin kubernetes with its properties, which starts only in a cluster.
+var anyKubernetes = regexp.MustCompile(`(?m)^(\s*)kubernetes[^\n{]*(?:\{[^}]*\})?\r?\n`)
 
 // Clusters as their distributions, charts and operators make them. Each file begins with what is right for it: the
 // rules that must be found (? after one that is unknown), and parts that the text has, or has not.
@@ -36,6 +40,12 @@ func TestClustersInFiles(t *testing.T) {
 			}
 			a, shown := adviceFor(t, documents...)
 			patched(t, a)
+			if a.Patch.Corefile != "" && os.Getenv("SPOTDRILL_COREDNS") != "" {
+				s := start(t, realCoreDNS(t), map[string]string{"Corefile": onFreePorts(t, anyKubernetes.ReplaceAllString(a.Patch.Corefile, "${1}whoami\n"))})
+				if s.refused != "" {
+					t.Errorf("CoreDNS refuses the printed Corefile: %s\n%s", s.refused, a.Patch.Corefile)
+				}
+			}
 			var rules []string
 			for _, f := range a.Findings {
 				if f.Unknown {

@@ -110,6 +110,7 @@ func FuzzManifests(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(string(text))
+	f.Add(string(text) + "\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: coredns, namespace: kube-system}\ndata: {Corefile: x}\n")
 	f.Add("apiVersion: v1\nkind: List\nitems: [{apiVersion: v1, kind: Pod, metadata: {name: 3}}]")
 	f.Fuzz(func(t *testing.T, text string) {
 		m := &Manifests{}
