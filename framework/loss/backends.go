@@ -69,14 +69,20 @@ func newBackends(st *story.Story, t Target, fs flows) backends {
 	}
 	lost := map[history.Flow]time.Duration{} // when the last query left that a flow lost
 	for _, q := range st.History.Queries {
-		if f, ok := fs.of(q); ok && q.Target == t.Service && q.Outcome.Lost() {
+		if q.Target != t.Service || !q.Outcome.Lost() {
+			continue
+		}
+		if f, ok := fs.of(q); ok {
 			lost[f] = max(lost[f], q.Sent)
 		}
 	}
 	begun := map[string][]newFlow{} // by the prober's node
 	for _, q := range st.History.Queries {
+		if q.Target != t.Service {
+			continue
+		}
 		f, ok := fs.of(q)
-		if !ok || q.Target != t.Service {
+		if !ok {
 			continue
 		}
 		b := bs.byIP[f.Backend]
