@@ -125,15 +125,21 @@ func lookUpQueue(ctx context.Context, a recommend.Advice) (recommend.Advice, err
 	if err != nil {
 		return a, err
 	}
-	q := recommend.Queue{Name: queue, Missing: found.ARN == "", Policy: objection(found.Policy), Encryption: objection(found.Encryption)}
+	q := recommend.Queue{Name: queue, Missing: found.ARN == "", Unread: found.Unread, Doubts: found.Doubts, Policy: objection(found.Policy), Encryption: objection(found.Encryption)}
 	q.Silent = found.Silent
-	for _, t := range found.Unheard {
-		// Older versions of Karpenter have no rule for the first, and none for the others.
+	q.Unheard, q.Unclear = wanted(found.Unheard), wanted(found.Unclear)
+	return a.WithQueue(q), nil
+}
+
+// wanted are those of the notices for which each version of Karpenter has a rule: older ones have none for
+// interruptions of capacity reservations, and none has any for the others.
+func wanted(types []history.NoticeType) (out []string) {
+	for _, t := range types {
 		if t != history.CapacityReservationInterruption && t != history.LifecycleAction && t != history.CapacityBlockExpiration {
-			q.Unheard = append(q.Unheard, string(t))
+			out = append(out, string(t))
 		}
 	}
-	return a.WithQueue(q), nil
+	return out
 }
 
 func objection(d iam.Decision) recommend.Objection {

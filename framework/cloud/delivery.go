@@ -19,6 +19,8 @@ type Queue struct {
 	Policy *iam.Policy // nil if it has none
 	// PolicyUnread is why its policy is not known; empty if it is.
 	PolicyUnread string
+	// Unread is why none of its attributes is known; empty if they are.
+	Unread string
 	// Key is the key of KMS that it is encrypted with, as its KmsMasterKeyId names it; empty for none,
 	// or a key of SQS itself.
 	Key string
@@ -39,6 +41,8 @@ type Rule struct {
 	Silent string
 	// Role reports whether EventBridge sends with a role of the target's, whose policies are not known.
 	Role bool
+	// Unread is why its target is not known; empty if it is.
+	Unread string
 }
 
 // refuses is why a queue takes nothing from a target with that group of messages; empty if it does:
@@ -77,6 +81,8 @@ func (r Rule) sends(action, resource string) iam.Request {
 // not let through is enough to refuse; rules that are silent do not count.
 func (q Queue) Lets(rules []Rule) iam.Decision {
 	switch {
+	case q.Unread != "":
+		return iam.Decision{Is: logic.Maybe, Why: "the queue's policy is not known: " + q.Unread}
 	case q.PolicyUnread != "":
 		return iam.Decision{Is: logic.Maybe, Why: q.PolicyUnread}
 	case q.Policy == nil:
@@ -84,6 +90,9 @@ func (q Queue) Lets(rules []Rule) iam.Decision {
 	}
 	return worst(rules, func(r Rule) iam.Decision {
 		d := q.Policy.Decide(r.sends("sqs:SendMessage", q.ARN))
+		if r.Unread != "" && d.Is != logic.Yes {
+			return iam.Decision{Is: logic.Maybe, Why: "whether its target has a role is not known: " + r.Unread}
+		}
 		if r.Role && d.Is != logic.Yes {
 			return iam.Decision{Is: logic.Maybe, Why: "its target has a role, whose policies are not read"}
 		}
@@ -101,6 +110,8 @@ func (q Queue) keyOfAWS() bool { return q.Key == keyOfSQS || strings.HasSuffix(q
 // https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-key-management.html#compatibility-with-aws-services
 func (q Queue) Encrypts(rules []Rule) iam.Decision {
 	switch {
+	case q.Unread != "":
+		return iam.Decision{Is: logic.Maybe, Why: "the queue's encryption is not known: " + q.Unread}
 	case q.Key == "":
 		return iam.Decision{Is: logic.Yes, Why: "no key of KMS"}
 	case q.keyOfAWS():

@@ -12,24 +12,29 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/eventbridge"
 
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/iam"
 	"github.com/spotdrill/spotdrill/framework/logic"
 )
 
 func TestWhatAPatternMatches(t *testing.T) {
 	source, detailType := pattern(history.SpotInterruption)
-	for text, want := range map[string]bool{
-		`{"source": ["aws.ec2"], "detail-type": ["EC2 Spot Instance Interruption Warning"]}`: true,
-		`{"source": ["aws.health", "aws.ec2"]}`:                                              true,
-		`{"detail-type": [{"prefix": "EC2 Spot"}]}`:                                          true,
-		`{"source": ["aws.health"], "detail-type": ["AWS Health Event"]}`:                    false,
-		`{"source": ["aws.ec2"], "detail-type": ["EC2 Instance State-change Notification"]}`: false,
+	for text, want := range map[string]logic.Truth{
+		`{"source": ["aws.ec2"], "detail-type": ["EC2 Spot Instance Interruption Warning"]}`: logic.Yes,
+		`{"source": ["aws.health", "aws.ec2"]}`:                                              logic.Yes,
+		`{}`:                                                                                 logic.Yes,
+		`{"detail-type": [{"prefix": "EC2 Spot"}]}`:                                          logic.Maybe,
+		`{"source": ["aws.ec2"], "detail": {"instance-action": ["stop"]}}`:                   logic.Maybe,
+		`{"$or": [{"source": ["aws.ec2"]}]}`:                                                 logic.Maybe,
+		`{"source": ["aws.health"], "detail-type": ["AWS Health Event"]}`:                    logic.No,
+		`{"source": ["aws.ec2"], "detail-type": ["EC2 Instance State-change Notification"]}`: logic.No,
+		`{"source": ["aws.health"], "detail": {}}`:                                           logic.No,
 	} {
 		var p eventPattern
 		if err := json.Unmarshal([]byte(text), &p); err != nil {
 			t.Fatal(err)
 		}
 		if got := p.matches(source, detailType); got != want {
-			t.Errorf("%s: %t, want %t", text, got, want)
+			t.Errorf("%s: %v, want %v", text, got, want)
 		}
 	}
 }
@@ -115,6 +120,97 @@ func TestWhatReachesAQueueInAWS(t *testing.T) {
 		}
 		if heard := len(r.Unheard) < len(history.NoticeTypes()); heard != (c.silent == "") {
 			t.Errorf("%s: unheard are %v", name, r.Unheard)
+		}
+	}
+}
+
+// Without one permission, only what it would show is unknown, and names it.
+func TestWithoutOnePermission(t *testing.T) {
+	const queue, key, region = "arn:aws:sqs:eu-west-1:111122223333:shop", "arn:aws:kms:eu-west-1:111122223333:key/1", "eu-west-1"
+	allows := func(actions string) string {
+		return strings.ReplaceAll(`{"Statement": {"Effect": "Allow", "Principal": {"Service": "events.amazonaws.com"}, "Action": `+actions+`, "Resource": "*"}}`, `"`, `\"`)
+	}
+	usual := func(pattern string) map[string]string {
+		return map[string]string{
+			"GetQueueUrl":           `{"QueueUrl": "https://sqs.eu-west-1.amazonaws.com/111122223333/shop"}`,
+			"GetQueueAttributes":    `{"Attributes": {"QueueArn": "` + queue + `", "KmsMasterKeyId": "` + key + `", "Policy": "` + allows(`"sqs:SendMessage"`) + `"}}`,
+			"DescribeKey":           `{"KeyMetadata": {"KeyId": "1", "Arn": "` + key + `", "KeyManager": "CUSTOMER", "KeyState": "Enabled"}}`,
+			"GetKeyPolicy":          `{"Policy": "` + allows(`["kms:GenerateDataKey*", "kms:Decrypt"]`) + `"}`,
+			"ListRuleNamesByTarget": `{"RuleNames": ["spot"]}`, "ListTargetsByRule": `{"Targets": [{"Id": "q", "Arn": "` + queue + `"}]}`, "TestEventPattern": `{"Result": true}`,
+			"DescribeRule": `{"Arn": "arn:aws:events:eu-west-1:111122223333:rule/spot", "State": "ENABLED", "EventPattern": "` + strings.ReplaceAll(pattern, `"`, `\"`) + `"}`,
+		}
+	}
+	all := len(history.NoticeTypes())
+	const any, filtered = `{"source": ["aws.ec2", "aws.health", "aws.autoscaling"]}`, `{"source": ["aws.ec2", "aws.health", "aws.autoscaling"], "detail": {"state": ["stopping"]}}`
+	const yes, maybe = logic.Yes, logic.Maybe
+	for name, c := range map[string]struct {
+		lacks, pattern     string
+		found              bool
+		policy, encryption logic.Truth
+		unclear            int
+	}{
+		"none is missing":                     {"", any, true, yes, yes, 0},
+		"sqs:GetQueueUrl":                     {"sqs:GetQueueUrl", any, false, 0, 0, 0},
+		"sqs:GetQueueAttributes":              {"sqs:GetQueueAttributes", any, true, maybe, maybe, 0},
+		"kms:DescribeKey":                     {"kms:DescribeKey", any, true, yes, maybe, 0},
+		"kms:GetKeyPolicy":                    {"kms:GetKeyPolicy", any, true, yes, maybe, 0},
+		"events:ListRuleNamesByTarget":        {"events:ListRuleNamesByTarget", any, true, yes, yes, all},
+		"events:DescribeRule":                 {"events:DescribeRule", any, true, yes, yes, all},
+		"events:ListTargetsByRule":            {"events:ListTargetsByRule", any, true, yes, yes, all},
+		"events:TestEventPattern":             {"events:TestEventPattern", any, true, yes, yes, 0},
+		"events:TestEventPattern of a filter": {"events:TestEventPattern", filtered, true, yes, yes, all},
+	} {
+		a := fakeAWS(t, func(action, _ string) (int, string) {
+			if _, lacks, _ := strings.Cut(c.lacks, ":"); lacks == action {
+				return 400, `{"__type": "AccessDeniedException", "message": "User: arn:aws:iam::111122223333:user/ana is not authorized"}`
+			}
+			return 200, usual(c.pattern)[action]
+		})
+		cfg := aws.Config{Region: region, BaseEndpoint: aws.String(a.endpoint), Credentials: credentials.NewStaticCredentialsProvider("test", "test", "")}
+		r, err := NoticesThatReach(t.Context(), cfg, "shop")
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if !c.found {
+			if r.ARN != "" || !strings.Contains(r.Unread, c.lacks) {
+				t.Errorf("%s: %+v", name, r)
+			}
+			continue
+		}
+		if r.ARN != queue || r.Policy.Is != c.policy || r.Encryption.Is != c.encryption || len(r.Unclear) != c.unclear || len(r.Silent) > 0 {
+			t.Errorf("%s: %+v", name, r)
+		}
+		var why []string
+		for _, d := range []iam.Decision{r.Policy, r.Encryption} {
+			if d.Is == maybe {
+				why = append(why, d.Why)
+			}
+		}
+		for _, w := range append(why, r.Doubts...) {
+			if !strings.Contains(w, c.lacks+" is not permitted") {
+				t.Errorf("%s: the reason is %q", name, w)
+			}
+		}
+	}
+	// What every read lacks, and what AWS does not answer, ends it.
+	a := fakeAWS(t, func(string, string) (int, string) {
+		return 400, `{"__type": "ExpiredTokenException", "message": "The security token included in the request is expired"}`
+	})
+	cfg := aws.Config{Region: region, BaseEndpoint: aws.String(a.endpoint), Credentials: credentials.NewStaticCredentialsProvider("test", "test", "")}
+	if r, err := NoticesThatReach(t.Context(), cfg, "shop"); err == nil || !strings.Contains(err.Error(), "expired") {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+func TestTheARNOfAQueuesURL(t *testing.T) {
+	for url, c := range map[string]struct{ region, want string }{
+		"https://sqs.eu-west-1.amazonaws.com/111122223333/shop":          {"eu-west-1", "arn:aws:sqs:eu-west-1:111122223333:shop"},
+		"https://sqs.cn-north-1.amazonaws.com.cn/111122223333/shop.fifo": {"cn-north-1", "arn:aws-cn:sqs:cn-north-1:111122223333:shop.fifo"},
+		"https://sqs.us-gov-west-1.amazonaws.com/111122223333/a":         {"us-gov-west-1", "arn:aws-us-gov:sqs:us-gov-west-1:111122223333:a"},
+	} {
+		if got := arnOf(url, c.region); got != c.want {
+			t.Errorf("%s: %s, want %s", url, got, c.want)
 		}
 	}
 }

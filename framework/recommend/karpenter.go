@@ -173,8 +173,12 @@ func (k Karpenter) queue() string {
 type Queue struct {
 	Name    string
 	Missing bool
+	// Unread is why it is not known whether there is such a queue; empty if it is.
+	Unread string
 	// Unheard are the types of notices that no rule sends there.
 	Unheard []string
+	// Unclear are those of which that is not known, and Doubts the reasons.
+	Unclear, Doubts []string
 	// Silent are the rules with the queue as a target by which nothing gets there, with the reasons.
 	Silent []string
 	// Policy is what its policy has against rules that send to it, and Encryption what its key has.
@@ -195,6 +199,9 @@ func (o Objection) against(queue string, f Finding) Finding {
 
 // WithQueue adds what is wrong with the interruption queue.
 func (a Advice) WithQueue(q Queue) Advice {
+	if q.Unread != "" {
+		return a.With(unknown("karpenter-queue-exists", "whether there is a queue %s, and what gets to it, is not known: %s", q.Name, q.Unread))
+	}
 	if q.Missing {
 		return a.With(breaks("karpenter-queue-exists", "there is no queue %s in the account and region of your AWS credentials", q.Name))
 	}
@@ -206,6 +213,9 @@ func (a Advice) WithQueue(q Queue) Advice {
 	}
 	if len(q.Unheard) > 0 {
 		a = a.With(breaks("karpenter-queue-rules", "no EventBridge rule sends to queue %s: %s%s", q.Name, strings.Join(q.Unheard, ", "), after("; ", strings.Join(q.Silent, "; "))))
+	}
+	if len(q.Unclear) > 0 {
+		a = a.With(unknown("karpenter-queue-rules", "whether an EventBridge rule sends to queue %s is not known of %s: %s", q.Name, strings.Join(q.Unclear, ", "), strings.Join(q.Doubts, "; ")))
 	}
 	return a
 }

@@ -153,12 +153,15 @@ func TestTheQueueInAWS(t *testing.T) {
 		queue Queue
 		want  []string
 	}{
-		"sound":                   {Queue{Name: "production"}, nil},
-		"no such queue":           {Queue{Name: "production", Missing: true}, []string{"karpenter-queue-exists"}},
-		"no rule for spot":        {Queue{Name: "production", Unheard: []string{"spot-interruption"}}, []string{"karpenter-queue-rules"}},
-		"its policy refuses, too": {Queue{Name: "production", Unheard: []string{"spot-interruption"}, Policy: Objection{Why: "it has none"}}, []string{"karpenter-queue-policy", "karpenter-queue-rules"}},
-		"a key that refuses":      {Queue{Name: "production", Encryption: Objection{Why: "alias/aws/sqs"}}, []string{"karpenter-queue-encryption"}},
-		"a key that is not known": {Queue{Name: "production", Encryption: Objection{Why: "its policy is not known", Unknown: true}}, []string{"karpenter-queue-encryption?"}},
+		"sound":                    {Queue{Name: "production"}, nil},
+		"no such queue":            {Queue{Name: "production", Missing: true}, []string{"karpenter-queue-exists"}},
+		"no rule for spot":         {Queue{Name: "production", Unheard: []string{"spot-interruption"}}, []string{"karpenter-queue-rules"}},
+		"its policy refuses, too":  {Queue{Name: "production", Unheard: []string{"spot-interruption"}, Policy: Objection{Why: "it has none"}}, []string{"karpenter-queue-policy", "karpenter-queue-rules"}},
+		"not permitted to find it": {Queue{Name: "production", Missing: true, Unread: "sqs:GetQueueUrl is not permitted"}, []string{"karpenter-queue-exists?"}},
+		"rules that may be there":  {Queue{Name: "production", Unclear: []string{"spot-interruption"}, Doubts: []string{"events:DescribeRule is not permitted"}}, []string{"karpenter-queue-rules?"}},
+		"and one that is missing":  {Queue{Name: "production", Unheard: []string{"state-change"}, Unclear: []string{"spot-interruption"}}, []string{"karpenter-queue-rules", "karpenter-queue-rules?"}},
+		"a key that refuses":       {Queue{Name: "production", Encryption: Objection{Why: "alias/aws/sqs"}}, []string{"karpenter-queue-encryption"}},
+		"a key that is not known":  {Queue{Name: "production", Encryption: Objection{Why: "its policy is not known", Unknown: true}}, []string{"karpenter-queue-encryption?"}},
 	} {
 		var got []string
 		for _, f := range a.WithQueue(c.queue).Findings {
