@@ -37,6 +37,28 @@ const (
 // Permissions lists the permissions.
 func Permissions() []Permission { return []Permission{EvictCoreDNS, DrainNode, SendNotice} }
 
+// String is what is done, in words.
+func (p Permission) String() string {
+	switch p {
+	case EvictCoreDNS:
+		return "one CoreDNS pod is evicted through the Eviction API"
+	case DrainNode:
+		return "one node is cordoned, and its pods are evicted"
+	case SendNotice:
+		return "a notice about the instance of one node is put into the queue, and the handler there drains the node"
+	}
+	return "nothing is changed: time passes, or a command of yours is run"
+}
+
+// Phases are what happens in an observation, in words.
+func (o Observe) Phases() []string {
+	phases := []string{"DNS must answer everything for some seconds before anything begins", o.Permission.String(), "the record goes on until what began has ended, and for the settle time after that"}
+	if o.Permission != "" {
+		phases = append(phases, "what was changed is put back")
+	}
+	return phases
+}
+
 // ObservationName is the scenario that changes nothing.
 const ObservationName = "observation"
 

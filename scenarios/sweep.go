@@ -5,6 +5,7 @@ import (
 	"embed"
 	"errors"
 	"fmt"
+	"io/fs"
 	"path"
 	"path/filepath"
 	"slices"
@@ -83,13 +84,25 @@ func (l Loader) BuiltInSweep(name string) (Sweep, error) {
 	file := "sweeps/" + name + ".yaml"
 	data, err := sweeps.ReadFile(file)
 	if err != nil {
-		return Sweep{}, fmt.Errorf("read the matrix %s: %w", name, err)
+		return Sweep{}, fmt.Errorf("no matrix is named %q%s, or the path of a file such as ./my-matrix.yaml", name, strict.Among(name, Sweeps()))
 	}
 	return l.ParseSweep(file, data)
 }
 
-// LoadSweep reads and validates one matrix file.
+// Sweeps are the names of the built-in matrices.
+func Sweeps() (names []string) {
+	found, _ := fs.Glob(sweeps, "sweeps/*.yaml") // the pattern is correct
+	for _, file := range found {
+		names = append(names, strings.TrimSuffix(path.Base(file), ".yaml"))
+	}
+	return names
+}
+
+// LoadSweep reads and validates one matrix: a built-in one by its name, or a file by its path.
 func (l Loader) LoadSweep(file string) (Sweep, error) {
+	if !strings.ContainsAny(file, `/\.`) {
+		return l.BuiltInSweep(file)
+	}
 	data, err := files.ReadFile(file, mostScenario)
 	if err != nil {
 		return Sweep{}, fmt.Errorf("read matrix: %w", err)

@@ -198,3 +198,24 @@ func TestBaseBesideTheMatrix(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A built-in matrix is named, as a scenario and a handler are.
+func TestAMatrixByItsName(t *testing.T) {
+	for name, want := range map[string]string{
+		"lameduck-by-readiness":  "",
+		"karpenter-drift":        "",
+		"lameduck-by-readyness":  `no matrix is named "lameduck-by-readyness"; did you mean "lameduck-by-readiness"? allowed: `,
+		"karpenter-driftt":       `did you mean "karpenter-drift"?`,
+		"kubeadm":                `did you mean "kubeadm-and-advice"?`,
+		"nothing-of-this":        `no matrix is named "nothing-of-this"; allowed: karpenter-consolidation, `,
+		"./lameduck-by-readines": "read matrix",
+	} {
+		s, err := verdict.Scenarios().LoadSweep(name)
+		switch {
+		case want == "" && (err != nil || s.Name != name):
+			t.Errorf("%s: %q, %v", name, s.Name, err)
+		case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
+			t.Errorf("%s: %v, want %q", name, err, want)
+		}
+	}
+}

@@ -137,6 +137,9 @@ func explain(s scenarios.Scenario, called string) (explanation, error) {
 	for _, step := range s.Steps {
 		e.Steps = append(e.Steps, step.String())
 	}
+	if s.Observe != nil {
+		e.Steps = s.Observe.Phases()
+	}
 	// The verdicts on an empty history list what every check requires.
 	for _, v := range verdict.Judge(s, history.History{}).Verdicts {
 		kind, _ := verdict.KindOf(v.ID) // its own, not that of the premise which an empty history lacks

@@ -43,6 +43,14 @@ func TestExplainHasTheFixOfEachCheck(t *testing.T) {
 		if strings.Contains(explained.PlayedBy, "my-handler") {
 			t.Errorf("%s: no handler of ours plays it", s.Name)
 		}
+		if len(explained.Steps) == 0 || slices.Contains(explained.Steps, "") {
+			t.Errorf("%s: what happens is %q", s.Name, explained.Steps)
+		}
+		for what, text := range map[string]string{"title": explained.Title, "why": explained.Why, "source": explained.Source, "command": explained.PlayedBy} {
+			if strings.TrimSpace(text) == "" {
+				t.Errorf("%s: no %s", s.Name, what)
+			}
+		}
 		checks := explained.Checks
 		if len(checks) == 0 {
 			t.Errorf("%s: no checks", s.Name)
@@ -51,6 +59,9 @@ func TestExplainHasTheFixOfEachCheck(t *testing.T) {
 			kind, ok := verdict.KindOf(verdict.ID(c.ID))
 			if !ok || c.Fix != kind.FixOf(verdict.ID(c.ID)) || c.Fix == "" {
 				t.Errorf("%s: %s is fixed by %q", s.Name, c.ID, c.Fix)
+			}
+			if c.Want == "" || c.Check == "" {
+				t.Errorf("%s: %s requires %q", s.Name, c.ID, c.Want)
 			}
 			if word := words[c.ID]; !strings.Contains(c.Fix, word) {
 				t.Errorf("%s: the fix of %s is %q: want %q in it", s.Name, c.ID, c.Fix, word)

@@ -11,6 +11,7 @@ import (
 	"github.com/spotdrill/spotdrill/framework/handler"
 	"github.com/spotdrill/spotdrill/framework/sweep"
 	"github.com/spotdrill/spotdrill/framework/verdict"
+	"github.com/spotdrill/spotdrill/scenarios"
 )
 
 func newSweepCommand() *cobra.Command {
@@ -18,9 +19,10 @@ func newSweepCommand() *cobra.Command {
 	var under string
 	var dryRun, asJSON bool
 	cmd := &cobra.Command{
-		Use:   "sweep FILE",
-		Short: "Drill a matrix of DNS settings and report which of them lose no query",
-		Args:  cobra.ExactArgs(1),
+		Use:       "sweep MATRIX",
+		Short:     "Drill a matrix of DNS settings and report which of them lose no query",
+		Args:      cobra.ExactArgs(1),
+		ValidArgs: scenarios.Sweeps(),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := checkSystem(opts.System); err != nil {
 				return err

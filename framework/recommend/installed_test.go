@@ -2,9 +2,14 @@ package recommend
 
 import (
 	"fmt"
+	"io"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
+
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
 )
 
 // readObjects reads the Karpenter of a cluster with the objects of some YAML documents.
@@ -184,6 +189,69 @@ func TestOtherHandlersAsTheyAreInstalled(t *testing.T) {
 		}
 		if rule != c.want || !strings.Contains(got, c.got) {
 			t.Errorf("%s: %q, %q; want %q, %q", name, rule, got, c.want, c.got)
+		}
+	}
+}
+
+// roundTrip answers requests in place of a server.
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (r roundTrip) RoundTrip(request *http.Request) (*http.Response, error) { return r(request) }
+
+// Without the right to list NodePools it is not known whether there are any, nor what follows from them: never "none".
+func TestNodePoolsThatMayNotBeListed(t *testing.T) {
+	const onPool = "apiVersion: v1\nkind: Node\nmetadata: {name: node-a, labels: {karpenter.sh/nodepool: general, karpenter.sh/capacity-type: spot}}"
+	dnsPod := "apiVersion: v1\nkind: Pod\nmetadata: {name: coredns-a, namespace: kube-system, labels: {k8s-app: kube-dns}}\nspec: {nodeName: node-a}"
+	karpenter := installed("Deployment", "karpenter", "karpenter", aController, "")
+	handler := installed("DaemonSet", "nth", "nth", "{name: nth, image: 'public.ecr.aws/aws-ec2/aws-node-termination-handler:v1.25.6'}", ", nodeSelector: {eks.amazonaws.com/nodegroup: base}")
+	for name, c := range map[string]struct {
+		documents []string
+		want      []string // the rules that are unknown for that reason
+	}{
+		"no workload of Karpenter is found": {[]string{aPool}, []string{"karpenter"}},
+		"CoreDNS is on a node of a pool":    {[]string{aPool, karpenter, onPool, dnsPod}, []string{"dns-on-consolidated-nodes", "nodepools-overlap"}},
+		"another handler on some nodes":     {[]string{aPool, karpenter, handler}, []string{"nodepools-overlap", "one-interruption-handler"}},
+	} {
+		m := &Manifests{whole: true}
+		documents := slices.DeleteFunc(append(strings.Split(file(t, "base.yaml"), "\n---\n"), c.documents...), func(d string) bool { return strings.Contains(d, "PodDisruptionBudget") })
+		if err := m.add([]byte(strings.Join(documents, "\n---\n")), "kube-system"); err != nil {
+			t.Fatal(err)
+		}
+		config := m.Config()
+		config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+			return roundTrip(func(r *http.Request) (*http.Response, error) {
+				if !strings.HasSuffix(r.URL.Path, "/nodepools") {
+					return next.RoundTrip(r)
+				}
+				body := `{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Forbidden", "message": "nodepools.karpenter.sh is forbidden", "code": 403}`
+				return &http.Response{StatusCode: http.StatusForbidden, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(body)), Request: r}, nil
+			})
+		})
+		client, err := kubernetes.NewForConfig(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		objects, err := dynamic.NewForConfig(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, err := Read(t.Context(), client, objects, "kube-system", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, _ := adviceOf(t, d)
+		var got []string
+		for _, f := range a.Findings {
+			if strings.Contains(f.Got, "nodepools.karpenter.sh is forbidden") {
+				got = append(got, f.Rule)
+				if !f.Unknown {
+					t.Errorf("%s: %s is not unknown", name, f.Rule)
+				}
+			}
+		}
+		slices.Sort(got)
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: not known are %v, want %v", name, got, c.want)
 		}
 	}
 }

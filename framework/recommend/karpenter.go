@@ -41,6 +41,8 @@ type Karpenter struct {
 	FormerQueue string
 	// FormerUnread is why that is not known.
 	FormerUnread string
+	// PoolsUnread is why the NodePools are not known; empty if they are.
+	PoolsUnread string
 	// Gaps are rules about it that cannot be evaluated.
 	Gaps []Gap
 	// Others are the other handlers of the cluster.
@@ -107,6 +109,8 @@ func (d DNS) lintKarpenter() []Finding {
 		return nil
 	case k.Workload == nil && k.Outside == "" && (len(k.Pools) > 0 || k.Nodes):
 		return []Finding{unknown("karpenter", "the cluster has NodePools or nodes of Karpenter, but no running workload with its image, its settings, its label or its rights was found")}
+	case k.Workload == nil && k.Outside == "" && k.PoolsUnread != "":
+		return []Finding{unknown("karpenter", "no workload of Karpenter was found, and whether there are NodePools is not known: %s", k.PoolsUnread)}
 	case k.Workload == nil:
 		return nil
 	}
@@ -283,14 +287,20 @@ func (d DNS) lintConsolidation() []Finding {
 	if len(d.budgetsOfPods()) > 0 {
 		return nil
 	}
-	var moved []Pod
+	var moved, unclear []Pod
 	for _, p := range d.Pods {
 		if p.Kept {
 			continue
 		}
+		if p.Pool != "" && d.Karpenter.PoolsUnread != "" {
+			unclear = append(unclear, p)
+		}
 		if slices.ContainsFunc(d.Karpenter.Pools, func(pool Pool) bool { return pool.Name == p.Pool && pool.Consolidates }) {
 			moved = append(moved, p)
 		}
+	}
+	if len(unclear) > 0 {
+		return []Finding{unknown("dns-on-consolidated-nodes", "whether Karpenter may consolidate the nodes of these pods, which have no PodDisruptionBudget, is not known: %s: %s", places(unclear), d.Karpenter.PoolsUnread)}
 	}
 	if len(moved) == 0 {
 		return nil

@@ -67,7 +67,9 @@ func (k *Karpenter) gap(rule string, err error) error {
 }
 
 func (k *Karpenter) read(ctx context.Context, client kubernetes.Interface, objects dynamic.Interface, nodes nodeLabels, served servedVersions) error {
-	if err := k.gap("nodepools-overlap", k.readPools(ctx, objects, served[karpenterGroup])); err != nil {
+	unlistedPools := k.readPools(ctx, objects, served[karpenterGroup])
+	k.PoolsUnread, _ = unread(unlistedPools)
+	if err := k.gap("nodepools-overlap", unlistedPools); err != nil {
 		return err
 	}
 	k.Azure = served[karpenterAzure] != nil || slices.ContainsFunc(k.Pools, func(p Pool) bool { return p.ClassGroup == karpenterAzure })

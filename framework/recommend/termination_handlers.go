@@ -162,6 +162,8 @@ func (h TerminationHandler) drains(k Karpenter) (is logic.Truth, why string) {
 	switch {
 	case len(k.Pools) == 0 && len(h.Pod.NodeSelector) == 0 && h.Pod.Affinity == nil:
 		return logic.Yes, ""
+	case k.PoolsUnread != "":
+		return logic.Maybe, "it runs only on some nodes; whether Karpenter launches such nodes is not known: " + k.PoolsUnread
 	case len(k.Pools) == 0:
 		return logic.Maybe, "it runs only on some nodes; whether Karpenter launches such nodes is not known, without a NodePool"
 	case is == logic.Maybe:
