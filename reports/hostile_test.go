@@ -114,17 +114,17 @@ func TestFilesThatGrowWhileTheyAreRead(t *testing.T) {
 // What a handler, a cluster or a scenario writes is shown, and never obeyed.
 func TestNoWriterPassesOnWhatIsObeyed(t *testing.T) {
 	t.Parallel()
-	const evil = "::error::owned\x1b]0;owned\x07 ]]> | <img src=x onerror=alert(1)> [x](javascript:alert(1)) `id`\r\n::add-mask::x\u202e"
+	const evil = "::error::owned\x1b]0;owned\x07 ]]> | <img src=x onerror=alert(1)> [x](javascript:alert(1)) `id` \\[y\\](https://evil.example)\r\n::add-mask::x\u202e"
 	r := sampleReport()
 	for i := range r.Results {
 		e := &r.Results[i]
-		e.Title, e.Deviation, e.Other, e.PlayedWith = evil, evil, evil, evil
+		e.Title, e.Deviation, e.Other, e.PlayedWith, e.HandlerPods = evil, evil, evil, evil, []string{evil}
 		for k := range e.Verdicts {
 			v := &e.Verdicts[k]
 			v.Check, v.Want, v.Got, v.Subject = evil, evil, evil, evil
 		}
 	}
-	r.Handler.Version, r.Environment = evil, map[string]string{"kernel": evil, "engine": evil}
+	r.EndedEarly, r.Handler.Version, r.Environment = evil, evil, map[string]string{"kernel": evil, "engine": evil}
 	for name, write := range map[string]func(io.Writer) error{
 		"console": func(w io.Writer) error {
 			c := NewConsole(w, len(r.Results))
@@ -145,21 +145,31 @@ func TestNoWriterPassesOnWhatIsObeyed(t *testing.T) {
 		if err := write(&out); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		text := out.String()
+		text := unpacked(t, out.String())
 		for line := range strings.SplitSeq(text, "\n") {
 			if strings.HasPrefix(strings.TrimSpace(line), "::") && name != HTMLFile { // no log is HTML
 				t.Errorf("%s has a command: %q", name, line)
 			}
 		}
-		obeyed := func(c rune) bool { return c != '\n' && c != '\t' && unicode.IsControl(c) }
-		if i := strings.IndexFunc(text, obeyed); i >= 0 && name != HTMLFile && name != MetricsFile {
+		obeyed := func(c rune) bool { return c != '\n' && c != '\t' && !unicode.IsPrint(c) } // also what turns the writing around
+		if i := strings.IndexFunc(text, obeyed); i >= 0 {
 			t.Errorf("%s has %q", name, text[max(0, i-20):min(len(text), i+20)])
 		}
 		if strings.Contains(text, "<img") && (name == MarkdownFile || name == HTMLFile) {
 			t.Errorf("%s has markup of others", name)
 		}
-		if strings.Contains(text, "[x](javascript") && name == MarkdownFile {
+		if strings.ContainsAny(strings.NewReplacer(`\[`, "", `\]`, "").Replace(strings.ReplaceAll(text, `\\`, "")), "[]") && name == MarkdownFile {
 			t.Errorf("%s has a link of others", name)
+		}
+		if name == MarkdownFile {
+			cells := 0 // of the table's head
+			for line := range strings.SplitSeq(text, "\n") {
+				n := strings.Count(strings.ReplaceAll(line, `\|`, ""), "|")
+				if cells > 0 && n > 0 && n != cells {
+					t.Errorf("%s has a row with other cells: %s", name, line)
+				}
+				cells = n
+			}
 		}
 		if name == JUnitFile {
 			var root struct{ XMLName xml.Name }

@@ -20,6 +20,7 @@ import (
 	"unicode"
 
 	"github.com/spotdrill/spotdrill/framework/coredns"
+	"github.com/spotdrill/spotdrill/framework/foreign"
 	"github.com/spotdrill/spotdrill/framework/loss"
 	"github.com/spotdrill/spotdrill/framework/verdict"
 	"github.com/spotdrill/spotdrill/framework/wrap"
@@ -54,19 +55,23 @@ func writePage(w io.Writer, name string, data any) error {
 	if err := tmpl.Execute(&b, data); err != nil {
 		return fmt.Errorf("render page: %w", err)
 	}
-	_, err := b.WriteTo(w)
+	_, err := io.WriteString(w, foreign.Page(b.String()))
 	return wrap.Errorf(err, "write page")
 }
 
 // packed is what a template shows, compressed. The script draws it when it is needed: the timelines of
 // hundreds of drills would make the page large, and slow to open.
 func packed(tmpl *template.Template, name string, data any) (string, error) {
-	var b bytes.Buffer
+	var text, b bytes.Buffer
 	z, err := gzip.NewWriterLevel(&b, gzip.BestCompression)
 	if err != nil {
 		return "", err
 	}
-	if err := errors.Join(tmpl.ExecuteTemplate(z, name, data), z.Close()); err != nil {
+	if err := tmpl.ExecuteTemplate(&text, name, data); err != nil {
+		return "", err
+	}
+	_, err = io.WriteString(z, foreign.Page(text.String()))
+	if err := errors.Join(err, z.Close()); err != nil {
 		return "", err
 	}
 	return base64.URLEncoding.EncodeToString(b.Bytes()), nil // without +, which would be escaped

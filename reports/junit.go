@@ -21,8 +21,8 @@ type junitSuites struct {
 }
 
 type junitSuite struct {
-	Name      string `xml:"name,attr"`
-	Timestamp string `xml:"timestamp,attr"`
+	Name      attribute `xml:"name,attr"`
+	Timestamp string    `xml:"timestamp,attr"`
 	junitCounts
 	// The schema has Skipped here, and not at testsuites.
 	Skipped    int             `xml:"skipped,attr"`
@@ -38,8 +38,8 @@ type junitCounts struct {
 }
 
 type junitCase struct {
-	Name       string          `xml:"name,attr"`
-	Class      string          `xml:"classname,attr"`
+	Name       attribute       `xml:"name,attr"`
+	Class      attribute       `xml:"classname,attr"`
 	Time       string          `xml:"time,attr"`
 	Properties []junitProperty `xml:"properties>property,omitempty"`
 	Failure    *junitResult    `xml:"failure"`
@@ -48,14 +48,22 @@ type junitCase struct {
 }
 
 type junitProperty struct {
-	Name  string `xml:"name,attr"`
-	Value string `xml:"value,attr"`
+	Name  attribute `xml:"name,attr"`
+	Value attribute `xml:"value,attr"`
 }
 
 type junitResult struct {
-	Message string `xml:"message,attr"`
-	Type    string `xml:"type,attr,omitempty"`
-	Text    string `xml:",cdata"` // made printable by us: encoding/xml does not do it for CDATA
+	Message attribute `xml:"message,attr"`
+	Type    string    `xml:"type,attr,omitempty"`
+	Text    string    `xml:",cdata"` // made printable by us: encoding/xml does not do it for CDATA
+}
+
+// attribute is a text of others in an attribute: readers show it on pages and in terminals.
+type attribute string
+
+// MarshalXMLAttr makes it printable.
+func (a attribute) MarshalXMLAttr(name xml.Name) (xml.Attr, error) {
+	return xml.Attr{Name: name, Value: printable(string(a))}, nil
 }
 
 // WriteJUnit writes the report as JUnit XML: a suite for each profile, a test
@@ -70,11 +78,11 @@ func (r *Report) WriteJUnit(w io.Writer) error {
 	for _, p := range r.Profiles {
 		entries := slices.DeleteFunc(slices.Clone(r.Results), func(e Entry) bool { return e.Profile != p.Profile })
 		suite := junitSuite{
-			Name:        r.Handler.Name + "." + p.Profile,
+			Name:        attribute(r.Handler.Name + "." + p.Profile),
 			Timestamp:   r.Started.UTC().Format("2006-01-02T15:04:05"),
 			junitCounts: countsOf(p.Counts, entries),
 			Skipped:     p.Skipped,
-			Properties:  []junitProperty{{"handler", r.Handler.Name}, {"version", r.Handler.Version}, {"set", string(r.Set)}, {"run", r.Run}},
+			Properties:  []junitProperty{{"handler", attribute(r.Handler.Name)}, {"version", attribute(r.Handler.Version)}, {"set", attribute(r.Set)}, {"run", attribute(r.Run)}},
 		}
 		for _, e := range entries {
 			suite.Cases = append(suite.Cases, r.junitCase(e))
@@ -94,15 +102,15 @@ func (r *Report) WriteJUnit(w io.Writer) error {
 }
 
 func (r *Report) junitCase(e Entry) junitCase {
-	c := junitCase{Name: e.Scenario, Class: r.Handler.Name + "." + e.Profile, Time: junitTime(time.Duration(e.Measured)), Properties: propertiesOf(e)}
+	c := junitCase{Name: attribute(e.Scenario), Class: attribute(r.Handler.Name + "." + e.Profile), Time: junitTime(time.Duration(e.Measured)), Properties: propertiesOf(e)}
 	switch e.Outcome {
 	case verdict.Pass:
 	case verdict.Skipped:
-		c.Skipped = &junitResult{Message: reason(e)}
+		c.Skipped = &junitResult{Message: attribute(reason(e))}
 	case verdict.Fail:
-		c.Failure = &junitResult{Message: reason(e), Type: "fail", Text: r.details(e)}
+		c.Failure = &junitResult{Message: attribute(reason(e)), Type: "fail", Text: r.details(e)}
 	default:
-		c.Error = &junitResult{Message: reason(e), Type: "unknown", Text: r.details(e)}
+		c.Error = &junitResult{Message: attribute(reason(e)), Type: "unknown", Text: r.details(e)}
 	}
 	return c
 }
@@ -111,23 +119,23 @@ func (r *Report) junitCase(e Entry) junitCase {
 // its notices.
 func propertiesOf(e Entry) (properties []junitProperty) {
 	for _, v := range e.Verdicts {
-		properties = append(properties, junitProperty{printable(v.Check + "/id"), string(v.ID)})
+		properties = append(properties, junitProperty{attribute(v.Check + "/id"), attribute(v.ID)})
 		for _, name := range sortedKeys(v.Numbers) {
 			properties = append(properties, junitProperty{
-				printable(v.Check + "/" + name), strconv.FormatFloat(v.Numbers[name], 'f', -1, 64),
+				attribute(v.Check + "/" + name), attribute(strconv.FormatFloat(v.Numbers[name], 'f', -1, 64)),
 			})
 		}
 	}
 	for _, w := range e.Waterfalls {
 		for _, step := range w.Steps {
 			properties = append(properties, junitProperty{
-				printable(fmt.Sprintf("waterfall %s %s/%s_seconds", w.Notice, w.Node, strings.ReplaceAll(step.Name, " ", "_"))),
-				strconv.FormatFloat(time.Duration(step.After).Round(time.Millisecond).Seconds(), 'f', -1, 64),
+				attribute(fmt.Sprintf("waterfall %s %s/%s_seconds", w.Notice, w.Node, strings.ReplaceAll(step.Name, " ", "_"))),
+				attribute(strconv.FormatFloat(time.Duration(step.After).Round(time.Millisecond).Seconds(), 'f', -1, 64)),
 			})
 		}
 	}
 	for _, line := range e.HandlerPods {
-		properties = append(properties, junitProperty{"the handler's pods changed", line})
+		properties = append(properties, junitProperty{"the handler's pods changed", attribute(line)})
 	}
 	return properties
 }

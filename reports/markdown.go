@@ -74,7 +74,7 @@ func (e Entry) Took() time.Duration { return time.Duration(e.Measured) }
 
 // inTable is a text that cannot end a cell of a table, or become markup.
 func inTable(text string) string {
-	return strings.NewReplacer("&", "&amp;", "[", `\[`, "]", `\]`, "|", `\|`, "<", "&lt;", ">", "&gt;", "`", "'", "*", `\*`, "_", `\_`).Replace(printable(strings.ReplaceAll(text, "\n", " ")))
+	return strings.NewReplacer("&", "&amp;", `\`, "&#92;", "[", `\[`, "]", `\]`, "|", `\|`, "<", "&lt;", ">", "&gt;", "`", "'", "*", `\*`, "_", `\_`).Replace(printable(strings.ReplaceAll(text, "\n", " ")))
 }
 
 // inCode is a text between backticks, on one line.

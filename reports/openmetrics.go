@@ -3,11 +3,13 @@ package reports
 import (
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/common/expfmt"
 
+	"github.com/spotdrill/spotdrill/framework/foreign"
 	"github.com/spotdrill/spotdrill/framework/verdict"
 	"github.com/spotdrill/spotdrill/framework/wrap"
 )
@@ -62,11 +64,15 @@ func (r *Report) WriteOpenMetrics(w io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("write OpenMetrics: %w", err)
 	}
+	var text strings.Builder
 	for _, family := range families {
-		if _, err := expfmt.MetricFamilyToOpenMetrics(w, family); err != nil {
+		if _, err := expfmt.MetricFamilyToOpenMetrics(&text, family); err != nil {
 			return fmt.Errorf("write OpenMetrics: %w", err)
 		}
 	}
-	_, err = expfmt.FinalizeOpenMetrics(w)
+	if _, err := expfmt.FinalizeOpenMetrics(&text); err != nil {
+		return fmt.Errorf("write OpenMetrics: %w", err)
+	}
+	_, err = io.WriteString(w, foreign.Page(text.String()))
 	return wrap.Errorf(err, "write OpenMetrics")
 }

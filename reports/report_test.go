@@ -49,7 +49,7 @@ func TestJUnit(t *testing.T) {
 			t.Errorf("suite %s has %d tests and shows %d", suite.Name, len(suite.Cases), suite.Tests)
 		}
 		for _, c := range suite.Cases {
-			cases[c.Name] = c
+			cases[string(c.Name)] = c
 		}
 	}
 	fail := cases["spot-notice-drains-node"]

@@ -14,6 +14,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/loss"
@@ -293,8 +294,13 @@ func (v *verification) histories(ctx context.Context) error {
 			v.wrong("%s: history %q: %w", e.Scenario, e.History, err)
 			continue
 		}
-		again, _, err := judgeAttempt(dir, filepath.Join(dir, filepath.FromSlash(e.History)))
+		attempt := filepath.Join(dir, filepath.FromSlash(e.History))
+		again, meta, err := judgeAttempt(dir, attempt)
 		rights = sumRights(rights, again.rights)
+		if err == nil {
+			s, err := verdict.Scenarios().LoadRecorded(ScenarioFile(attempt, e.Scenario))
+			v.sameRun(e, meta, err != nil || s.Handler != scenarios.HandlerNone)
+		}
 		switch {
 		case err != nil:
 			v.wrong("%s: cannot be judged again: %v", e.Scenario, err)
@@ -311,6 +317,21 @@ func (v *verification) histories(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// sameRun requires that a history was recorded with the handler, in the set and the environment of the
+// report, and after its run began: a record of another run shows nothing about this one. Some scenarios
+// have no handler at work.
+func (v *verification) sameRun(e Entry, meta history.Meta, handled bool) {
+	r, by := v.report, meta.Handler
+	resumed := strings.Contains(r.Environment[productKey], ", then ") && strings.Contains(r.Environment[productKey], by.Version)
+	v.require(!handled || by.Name == r.Handler.Name && (by.Version == r.Handler.Version || resumed), "%s: its history was recorded with %s %s; the report is of %s %s", e.Scenario, by.Name, by.Version, r.Handler.Name, r.Handler.Version)
+	v.require(meta.Set == string(r.Set), "%s: its history was recorded in the set %q; the report is of the set %q", e.Scenario, meta.Set, r.Set)
+	v.require(!meta.Base.Before(r.Started.Truncate(time.Second)), "%s: its history began at %s, before the run at %s", e.Scenario, meta.Base.UTC().Format(time.RFC3339), r.Started.UTC().Format(time.RFC3339))
+	for _, name := range needed() {
+		was, recorded := meta.Environment[name]
+		v.require(!recorded || was == r.Environment[name], "%s: its history was recorded with %s %q; the environment of the report has %q", e.Scenario, name, was, r.Environment[name])
+	}
 }
 
 // within returns an error if a path leads out of a folder, by a symbolic link.

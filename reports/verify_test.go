@@ -120,6 +120,10 @@ func TestVerifyRejects(t *testing.T) {
 		"a title of its own":                {"title: ", "title: Not ", "that of the scenario next to its history is"},
 		"a result without its history":      {"    history: dns-lost-at-exit/attempt-2\n", "", "reported as fail without a history to judge"},
 		"a repeat that was worse":           {"seconds: 0\n", "seconds: 0\n    repeats: [fail]\n", "outcome skipped, though a repeat was fail"},
+		"a handler of another run":          {"name: builtin\n  version: 0.1.0", "name: karpenter\n  version: 0.1.0", "was recorded with builtin 0.1.0; the report is of karpenter 0.1.0"},
+		"a version of another run":          {"version: 0.1.0", "version: 0.2.0", "was recorded with builtin 0.1.0; the report is of builtin 0.2.0"},
+		"the set of another run":            {"set: fast", "set: full", `was recorded in the set "fast"; the report is of the set "full"`},
+		"a run that began later":            {"started: 2026-11-21", "started: 2026-11-22", "its history began at 2026-11-21T22:13:53Z, before the run"},
 		"a check that does not show enough": {"want: no error of the harness", `want: ""`, `check "harness" does not describe what was wanted`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -152,6 +156,15 @@ func TestVerifyNoticesAnEditedHistory(t *testing.T) {
 	file := verifiable(t)
 	edit(t, filepath.Join(filepath.Dir(file), savedScenario, "attempt-2", history.EventsFile), `"kind":"restored"`, `"kind":"run.error"`)
 	if _, err := Verify(t.Context(), file, false); err == nil || !strings.Contains(err.Error(), "check harness: reported as pass") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// A record of another cluster shows nothing about this one.
+func TestVerifyNoticesARecordOfAnotherEnvironment(t *testing.T) {
+	file := verifiable(t)
+	edit(t, filepath.Join(filepath.Dir(file), savedScenario, "attempt-2", history.EventsFile), `"base":`, `"environment":{"kernel":"v2"},"base":`)
+	if _, err := Verify(t.Context(), file, false); err == nil || !strings.Contains(err.Error(), `recorded with kernel "v2"; the environment of the report has "v1"`) {
 		t.Errorf("error %v", err)
 	}
 }

@@ -3,8 +3,10 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -46,7 +48,19 @@ func (a clusterAccess) config() (*rest.Config, error) {
 		return nil, usage("no access to a cluster: %w; choose one with --kubeconfig and --context", err)
 	}
 	config.Timeout = requestTimeout
+	config.Wrap(func(to http.RoundTripper) http.RoundTripper { return answered{to} })
 	return config, nil
+}
+
+// answered are requests to an API server. The error of one without an answer shows what to do.
+type answered struct{ http.RoundTripper }
+
+func (a answered) RoundTrip(r *http.Request) (*http.Response, error) {
+	answer, err := a.RoundTripper.RoundTrip(r)
+	if _, network := errors.AsType[net.Error](err); network && r.Context().Err() == nil {
+		err = fmt.Errorf("the API server does not answer: %w; does the cluster run, and can this machine reach it? --kubeconfig and --context choose another one", err)
+	}
+	return answer, err
 }
 
 // recorded is the access with absolute paths and the name of the context, so that another process finds

@@ -85,10 +85,13 @@ func asPath(file string) string {
 	return "./" + file
 }
 
-// notOver makes an error of use of a file that is there already.
+// notOver makes an error of use of a file that is there already, and of a folder that is not.
 func notOver(err error) error {
-	if errors.Is(err, fs.ErrExist) {
+	switch {
+	case errors.Is(err, fs.ErrExist):
 		return usage("%w; nothing is overwritten: choose another name", err)
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission):
+		return usage("%w; name a place in a folder that exists and can be written", err)
 	}
 	return err
 }

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"runtime/debug"
 	"strings"
 	"syscall"
@@ -63,9 +62,8 @@ func main() { os.Exit(execute()) }
 
 // execute runs the command of this process and returns its exit code.
 func execute() (code int) {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := untilInterrupted()
 	defer stop()
-	context.AfterFunc(ctx, stop) // a second signal ends the program at once
 	// Go exits with 2 on a panic, which means something else here.
 	defer func() {
 		if broken := recover(); broken != nil {
@@ -76,6 +74,9 @@ func execute() (code int) {
 	err := newRoot().ExecuteContext(ctx)
 	if err == nil {
 		return 0
+	}
+	if errors.Is(err, syscall.EPIPE) && unread(os.Stdout) {
+		err = exitError{exitUnknown, errors.New("interrupted: nobody reads its output any more")}
 	}
 	printf(os.Stderr, "spotdrill: %v\n", err)
 	return codeOf(err)
@@ -158,7 +159,7 @@ func group(use, short string, commands ...*cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// orInterrupted is the error of something that was interrupted, by Ctrl-C or SIGTERM; else it is err.
+// orInterrupted is the error of something that was interrupted, see untilInterrupted; else it is err.
 func orInterrupted(ctx context.Context, err error) error {
 	if ctx.Err() == nil {
 		return err

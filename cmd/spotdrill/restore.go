@@ -33,6 +33,9 @@ func newRestoreCommand() *cobra.Command {
 				}
 			}
 			pending, err := consent.Pending(journal)
+			if errors.Is(err, consent.ErrNoHome) {
+				return usage("%w; --journal names one", err)
+			}
 			errs := []error{err}
 			if access != (clusterAccess{}) {
 				marked, err := access.marked(cmd.Context(), pending)

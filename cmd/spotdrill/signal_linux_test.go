@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -21,9 +22,15 @@ import (
 // asProgram makes the test's own program spotdrill.
 const asProgram = "SPOTDRILL_TEST_PROGRAM"
 
+// asDrill makes it a drill that writes this file when it ends.
+const asDrill = "SPOTDRILL_TEST_DRILL"
+
 func TestMain(m *testing.M) {
 	if os.Getenv(asProgram) != "" {
 		os.Exit(execute())
+	}
+	if putBack := os.Getenv(asDrill); putBack != "" {
+		os.Exit(drill(putBack))
 	}
 	os.Exit(m.Run())
 }
@@ -53,6 +60,7 @@ func TestASignalEndsWhatOnlyReads(t *testing.T) {
 		args   func(out string) []string
 	}{
 		"judge":         {syscall.SIGINT, runs, func(string) []string { return []string{"judge", runs} }},
+		"judge, HUP":    {syscall.SIGHUP, runs, func(string) []string { return []string{"judge", runs} }},
 		"judge, TERM":   {syscall.SIGTERM, runs, func(string) []string { return []string{"judge", "--json", runs} }},
 		"report html":   {syscall.SIGINT, runs, func(string) []string { return []string{"report", "html", runs} }},
 		"report verify": {syscall.SIGTERM, runs, func(string) []string { return []string{"report", "verify", filepath.Join(runs, reports.YAMLFile)} }},
@@ -94,6 +102,122 @@ func TestASignalEndsTheReadingOfStandardInput(t *testing.T) {
 		t.Fatal(err)
 	}
 	endsBy(t, cmd, stderr, syscall.SIGTERM)
+}
+
+// What a command changed must be put back, also if its terminal is closed or nobody reads what it prints:
+// it is not killed, and what it prints while it ends does not kill it either.
+func TestAClosedTerminalOrPipeEndsTheProgramInOrder(t *testing.T) {
+	for name, how := range map[string]func(*testing.T, *exec.Cmd, io.Closer){
+		"the terminal is closed": func(t *testing.T, cmd *exec.Cmd, _ io.Closer) {
+			for range 3 { // of the kernel, of the shell, and once more
+				if err := cmd.Process.Signal(syscall.SIGHUP); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(50 * time.Millisecond)
+			}
+		},
+		"nobody reads it": func(t *testing.T, _ *exec.Cmd, reader io.Closer) {
+			if err := reader.Close(); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cmd, reader, putBack := aDrill(t)
+			how(t, cmd, reader)
+			kill := time.AfterFunc(30*time.Second, func() { _ = cmd.Process.Kill() })
+			defer kill.Stop()
+			err := cmd.Wait()
+			if _, missing := os.Stat(putBack); missing != nil || cmd.ProcessState.ExitCode() != exitUnknown {
+				t.Errorf("nothing was put back: %v, %v", missing, err)
+			}
+		})
+	}
+}
+
+// nohup is for this.
+func TestAClosedTerminalDoesNotEndWhatNohupStarted(t *testing.T) {
+	signal.Ignore(syscall.SIGHUP) // which processes inherit
+	cmd, _, putBack := aDrill(t)
+	signal.Reset(syscall.SIGHUP)
+	if err := cmd.Process.Signal(syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(time.Second)
+	if err := cmd.Process.Signal(syscall.Signal(0)); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(putBack); err == nil {
+		t.Error("it ended")
+	}
+	_ = cmd.Process.Signal(syscall.SIGTERM)
+	_ = cmd.Wait()
+	if _, err := os.Stat(putBack); err != nil {
+		t.Error(err)
+	}
+}
+
+// aDrill is a process that prints, and puts back when it ends. It has begun.
+func aDrill(t *testing.T) (cmd *exec.Cmd, reader io.Closer, putBack string) {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	from, into, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	putBack = filepath.Join(t.TempDir(), "put-back")
+	cmd = exec.CommandContext(t.Context(), self)
+	cmd.Env, cmd.Stdout, cmd.Stderr = append(os.Environ(), asDrill+"="+putBack), into, into
+	if err := errors.Join(cmd.Start(), into.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := from.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	return cmd, from, putBack
+}
+
+// drill is what that process does.
+func drill(putBack string) int {
+	ctx, stop := untilInterrupted()
+	defer stop()
+	for ctx.Err() == nil {
+		printf(os.Stdout, "goes on\n")
+		time.Sleep(20 * time.Millisecond)
+	}
+	for range 20 { // it prints while it puts back
+		printf(os.Stdout, "puts back\n")
+		printf(os.Stderr, "puts back\n")
+		time.Sleep(20 * time.Millisecond)
+	}
+	if err := os.WriteFile(putBack, nil, 0o600); err != nil {
+		return exitHarness
+	}
+	return exitUnknown
+}
+
+// head reads some lines.
+func TestAListThatIsNotReadToItsEnd(t *testing.T) {
+	from, into, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stderr bytes.Buffer
+	cmd := exec.CommandContext(t.Context(), self, "list")
+	cmd.Env, cmd.Stdout, cmd.Stderr = append(os.Environ(), asProgram+"=1"), into, &stderr
+	if err := errors.Join(from.Close(), cmd.Start(), into.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); cmd.ProcessState.ExitCode() != exitUnknown || !strings.Contains(stderr.String(), "nobody reads its output any more") {
+		t.Errorf("%v: %s", err, &stderr)
+	}
 }
 
 // The clean-up of a command that a signal ended is ended by a second one: here, of a program that ignores

@@ -65,6 +65,9 @@ type Journal struct {
 	over    bool   // the file is removed
 }
 
+// ErrNoHome reports that the user has no folder for state.
+var ErrNoHome = errors.New("the folder of the journals is not known")
+
 // JournalFolder returns where journals are by default: spotdrill/journal in $XDG_STATE_HOME, which
 // is ~/.local/state if it is not set.
 func JournalFolder() (string, error) {
@@ -72,7 +75,7 @@ func JournalFolder() (string, error) {
 	if !filepath.IsAbs(state) { // which the specification requires to ignore
 		home, err := os.UserHomeDir()
 		if err != nil {
-			return "", fmt.Errorf("find the folder of the journals: %w", err)
+			return "", fmt.Errorf("%w: %w", ErrNoHome, err)
 		}
 		state = filepath.Join(home, ".local", "state")
 	}

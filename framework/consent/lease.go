@@ -11,6 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/ptr"
+
+	"github.com/spotdrill/spotdrill/framework/wrap"
 )
 
 // The Lease that the process has which changes a cluster. Its namespace is the same for every user, so
@@ -21,6 +23,7 @@ const (
 	// leaseTime is how long a Lease must not have been renewed before it is free.
 	leaseTime  = 20 * time.Second
 	leaseRenew = 4 * time.Second
+	leaseLost  = leaseTime - leaseRenew/2
 )
 
 // ErrHeld reports that another process changes the cluster now.
@@ -36,20 +39,41 @@ func Hold(ctx context.Context, client kubernetes.Interface, holder string) (held
 		return nil, nil, fmt.Errorf("take the Lease %s/%s: %w", leaseNamespace, leaseName, err)
 	}
 	held, lost := context.WithCancelCause(ctx)
+	// Whatever a request waits for, the process stops before another one can take the Lease over.
+	expiry := time.AfterFunc(leaseLost, func() {
+		lost(fmt.Errorf("the Lease %s/%s was not renewed for %s: the API server does not answer", leaseNamespace, leaseName, leaseLost))
+	})
 	renewed := make(chan struct{})
 	go func() {
 		defer close(renewed)
-		lost(renew(held, client, mine))
+		lost(renew(held, client, mine, expiry))
 	}()
 	return held, func() error {
 		lost(nil)
 		<-renewed
-		err := client.CoordinationV1().Leases(leaseNamespace).Delete(context.WithoutCancel(ctx), leaseName, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(mine.UID))})
-		if err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-			return nil
-		}
-		return fmt.Errorf("free the Lease %s/%s: %w", leaseNamespace, leaseName, err)
+		expiry.Stop()
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaseTime)
+		defer cancel()
+		return wrap.Errorf(free(ctx, client, mine), "free the Lease %s/%s", leaseNamespace, leaseName)
 	}, nil
+}
+
+// free deletes the Lease, unless another process has it by now.
+func free(ctx context.Context, client kubernetes.Interface, mine *coordinationv1.Lease) error {
+	leases := client.CoordinationV1().Leases(leaseNamespace)
+	there, err := leases.Get(ctx, leaseName, metav1.GetOptions{})
+	if err == nil && isOf(there, mine) {
+		err = leases.Delete(ctx, leaseName, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &there.UID, ResourceVersion: &there.ResourceVersion}})
+	}
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil
+	}
+	return err
+}
+
+// isOf reports whether the Lease is still that of this process. One that was taken over has its old UID.
+func isOf(there, mine *coordinationv1.Lease) bool {
+	return there.UID == mine.UID && ptr.Deref(there.Spec.HolderIdentity, "") == *mine.Spec.HolderIdentity
 }
 
 // take creates the Lease, or takes over one that nobody renews.
@@ -89,9 +113,9 @@ func take(ctx context.Context, client kubernetes.Interface, holder string) (*coo
 	}
 }
 
-// renew renews the Lease until the context ends. It returns why it is lost.
-func renew(ctx context.Context, client kubernetes.Interface, mine *coordinationv1.Lease) error {
-	leases, uid, renewed := client.CoordinationV1().Leases(leaseNamespace), mine.UID, time.Now()
+// renew renews the Lease until the context ends, and puts off its expiry. It returns why it is lost.
+func renew(ctx context.Context, client kubernetes.Interface, mine *coordinationv1.Lease, expiry *time.Timer) error {
+	leases, renewed := client.CoordinationV1().Leases(leaseNamespace), time.Now()
 	for {
 		select {
 		case <-ctx.Done():
@@ -99,7 +123,7 @@ func renew(ctx context.Context, client kubernetes.Interface, mine *coordinationv
 		case <-time.After(leaseRenew):
 		}
 		there, err := leases.Get(ctx, leaseName, metav1.GetOptions{})
-		if apierrors.IsNotFound(err) || err == nil && (there.UID != uid || ptr.Deref(there.Spec.HolderIdentity, "") != *mine.Spec.HolderIdentity) {
+		if apierrors.IsNotFound(err) || err == nil && !isOf(there, mine) {
 			return fmt.Errorf("the Lease %s/%s was taken from this process", leaseNamespace, leaseName)
 		}
 		if err == nil {
@@ -108,7 +132,8 @@ func renew(ctx context.Context, client kubernetes.Interface, mine *coordinationv
 		}
 		if err == nil {
 			renewed = time.Now()
-		} else if time.Since(renewed) > leaseTime-leaseRenew {
+			expiry.Reset(leaseLost)
+		} else if time.Since(renewed) >= leaseTime-leaseRenew {
 			return fmt.Errorf("renew the Lease %s/%s: %w", leaseNamespace, leaseName, err)
 		}
 	}

@@ -7,6 +7,12 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
+	"k8s.io/client-go/rest"
 )
 
 func TestOnlyOneProcessChangesACluster(t *testing.T) {
@@ -89,3 +95,67 @@ func TestALeaseThatIsLostEndsTheDrill(t *testing.T) {
 		})
 	}
 }
+
+// A request that gets no answer must not keep a process at work while another one takes the Lease over.
+func TestALeaseWhoseRenewalHangsIsLostBeforeAnotherCanHaveIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newWorld().start()
+		slow := silent{a, make(chan struct{})}
+		held, release, err := Hold(t.Context(), slow, "first")
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(leaseRenew + time.Second)
+		_, releaseSecond, err := Hold(t.Context(), a, "second")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if held.Err() == nil {
+			t.Error("two processes have it")
+		} else if cause := context.Cause(held); !strings.Contains(cause.Error(), "the API server does not answer") {
+			t.Error(cause)
+		}
+		close(slow.until)
+		// What the first one does last must not free the second one's.
+		if err := release(); err != nil {
+			t.Error(err)
+		}
+		if _, _, err := Hold(t.Context(), a, "third"); !errors.Is(err, ErrHeld) {
+			t.Errorf("the third one: %v", err)
+		}
+		if err := releaseSecond(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// silent is an API server that accepts requests to read a Lease, and does not answer until a time.
+type silent struct {
+	kubernetes.Interface
+	until chan struct{}
+}
+
+type silentLeases struct {
+	coordinationclient.CoordinationV1Interface
+	coordinationclient.LeaseInterface
+	until chan struct{}
+}
+
+func (s silent) CoordinationV1() coordinationclient.CoordinationV1Interface {
+	return silentLeases{CoordinationV1Interface: s.Interface.CoordinationV1(), until: s.until}
+}
+
+func (s silentLeases) Leases(namespace string) coordinationclient.LeaseInterface {
+	return silentLeases{LeaseInterface: s.CoordinationV1Interface.Leases(namespace), until: s.until}
+}
+
+func (s silentLeases) Get(ctx context.Context, name string, o metav1.GetOptions) (*coordinationv1.Lease, error) {
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-s.until:
+		return s.LeaseInterface.Get(ctx, name, o)
+	}
+}
+
+func (silentLeases) RESTClient() rest.Interface { return nil }

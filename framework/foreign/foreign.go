@@ -18,16 +18,22 @@ func Line(s string) string {
 
 // Lines is Line for each line of a text. Tabs stay.
 func Lines(s string) string {
-	lines := strings.Split(s, "\n")
+	lines := strings.Split(Page(s), "\n")
 	for i, line := range lines {
-		lines[i] = command(strings.Map(func(r rune) rune {
-			if r == '\t' {
-				return r
-			}
-			return shown(r)
-		}, line))
+		lines[i] = command(line)
 	}
 	return strings.Join(lines, "\n")
+}
+
+// Page is a text that no terminal and no CI log reads, such as HTML: nothing in it is invisible or turns
+// the direction of writing. Tabs and ends of lines stay.
+func Page(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '\t' || r == '\n' {
+			return r
+		}
+		return shown(r)
+	}, s)
 }
 
 // Cell is a text in a cell of a table that a spreadsheet reads: none is a formula.

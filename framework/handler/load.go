@@ -58,11 +58,13 @@ func Load(nameOrPath string) (Description, error) {
 	if slices.Contains(Names(), nameOrPath) {
 		return read(descriptions, embedded(nameOrPath), embedded(nameOrPath))
 	}
-	if !strings.ContainsAny(nameOrPath, `/\.`) {
+	info, err := os.Stat(nameOrPath)
+	folder := err == nil && info.IsDir()
+	if !folder && !strings.ContainsAny(nameOrPath, `/\.`) {
 		return Description{}, fmt.Errorf("no handler is named %q%s, or the path of a description such as ./my-handler/handler.yaml",
 			nameOrPath, strict.Among(nameOrPath, Names()))
 	}
-	if info, err := os.Stat(nameOrPath); err == nil && info.IsDir() {
+	if folder {
 		nameOrPath = filepath.Join(nameOrPath, "handler.yaml")
 	}
 	return read(os.DirFS(filepath.Dir(nameOrPath)), filepath.Base(nameOrPath), nameOrPath)
