@@ -57,7 +57,7 @@ type answered struct{ http.RoundTripper }
 
 func (a answered) RoundTrip(r *http.Request) (*http.Response, error) {
 	answer, err := a.RoundTripper.RoundTrip(r)
-	if _, network := errors.AsType[net.Error](err); network && r.Context().Err() == nil {
+	if _, network := errors.AsType[net.Error](err); network && !errors.Is(r.Context().Err(), context.Canceled) {
 		err = fmt.Errorf("the API server does not answer: %w; does the cluster run, and can this machine reach it? --kubeconfig and --context choose another one", err)
 	}
 	return answer, err

@@ -80,7 +80,7 @@ func (o *liveOptions) run(cmd *cobra.Command, names []string) error {
 	if err != nil {
 		return err
 	}
-	c, err := o.connect()
+	c, err := o.connect(cmd.Context())
 	if err != nil {
 		return err
 	}

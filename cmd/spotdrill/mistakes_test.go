@@ -1,6 +1,7 @@
 package main
 
 import (
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -22,6 +23,14 @@ current-context: a
 	if err := os.WriteFile("kubeconfig", []byte(unreachable), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // it accepts, and does not answer
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	if err := os.WriteFile("silent", []byte(strings.Replace(unreachable, "127.0.0.1:1", silent.Addr().String(), 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		args string
 		code int
@@ -29,8 +38,11 @@ current-context: a
 		not  string
 	}{
 		{args: "recommend --kubeconfig kubeconfig", code: exitHarness, want: "the API server does not answer: dial tcp 127.0.0.1:1: connect: connection refused; does the cluster run"},
-		{args: "observe --kubeconfig kubeconfig --for 5s", code: exitHarness, want: "--kubeconfig and --context choose another one"},
-		{args: "live coredns-evicted --kubeconfig kubeconfig", code: exitHarness, want: "--kubeconfig and --context choose another one"},
+		{args: "observe --kubeconfig kubeconfig --for 5s", code: exitUsage, want: "--kubeconfig and --context choose another one"},
+		{args: "live coredns-evicted --kubeconfig kubeconfig", code: exitUsage, want: "--kubeconfig and --context choose another one"},
+		{args: "observe --kubeconfig silent --for 5s", code: exitUsage, want: "the API server does not answer"},
+		{args: "live coredns-evicted --kubeconfig silent", code: exitUsage, want: "the API server does not answer"},
+		{args: "recommend --kubeconfig silent", code: exitHarness, want: "the API server does not answer"},
 		{args: "restore", code: exitUsage, want: "--journal names one"},
 		{args: "init scenario nowhere/mine", code: exitUsage, want: "name a place in a folder that exists"},
 		{args: "init handler my-handler", want: "handler.yaml"},

@@ -77,12 +77,12 @@ func (o *observeOptions) complete(cmd *cobra.Command) error {
 }
 
 // connect is the client of the cluster that the flags name.
-func (o *observeOptions) connect() (*observe.Cluster, error) {
+func (o *observeOptions) connect(ctx context.Context) (*observe.Cluster, error) {
 	config, err := o.cluster.config()
 	if err != nil {
 		return nil, err
 	}
-	c, err := observe.Connect(config)
+	c, err := observe.Connect(ctx, config)
 	if err != nil {
 		return nil, exitError{exitUsage, err}
 	}
@@ -172,7 +172,7 @@ func runOrWait(command []string, duration time.Duration, out io.Writer) observe.
 }
 
 func cleanUp(cmd *cobra.Command, o observeOptions) error {
-	c, err := o.connect()
+	c, err := o.connect(cmd.Context())
 	if err != nil {
 		return err
 	}
@@ -196,7 +196,7 @@ func observing(ctx context.Context, o observeOptions, action observe.Action, han
 		return exitError{exitUsage, err}
 	}
 	o.Scenarios, o.Unsettled = verdict.Scenarios(), verdict.Unsettled
-	c, err := o.connect()
+	c, err := o.connect(ctx)
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ package observe
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"regexp"
@@ -35,14 +36,20 @@ type Cluster struct {
 	klient    klient.Client
 }
 
-// Connect makes the client. It does not limit the time of its requests: the records of the
-// probers are streams.
-func Connect(config *rest.Config) (*Cluster, error) {
+// Connect makes the client, and waits up to answerTimeout for any answer of the API server. It does not
+// limit the time of later requests: the records of the probers are streams.
+func Connect(ctx context.Context, config *rest.Config) (*Cluster, error) {
 	config = rest.CopyConfig(config)
 	config.Timeout, config.QPS, config.Burst = 0, 50, 100
 	config.WarningHandler = rest.NoWarnings{}
 	clientset, err := kubernetes.NewForConfig(config)
 	if err != nil {
+		return nil, fmt.Errorf("reach the cluster at %s: %w", config.Host, err)
+	}
+	first, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	err = clientset.Discovery().RESTClient().Get().AbsPath("/version").Do(first).Error()
+	if answer := apierrors.APIStatus(nil); err != nil && !errors.As(err, &answer) {
 		return nil, fmt.Errorf("reach the cluster at %s: %w", config.Host, err)
 	}
 	k, err := klient.New(config)
