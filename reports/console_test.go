@@ -57,7 +57,8 @@ func TestAnErrorOfTheHarnessComesFirstAndOnce(t *testing.T) {
 		return verdict.Verdict{ID: id, Check: string(id), Outcome: verdict.Unknown, Want: "w", Got: got}
 	}
 	e := Entry{Result: verdict.Result{Outcome: verdict.Unknown, Verdicts: []verdict.Verdict{
-		unknown("marked", "the history does not show it"), {ID: "restored", Check: "restored", Outcome: verdict.Pass},
+		unknown("marked", "the history does not show it"),
+		{ID: "restored", Check: "restored", Outcome: verdict.Pass},
 		unknown(verdict.IDOfHarness, "the Deployment is not ready"), unknown("drained", "the history does not show it"),
 	}}}
 	var out strings.Builder
