@@ -124,6 +124,7 @@ func replay(t *testing.T, dir string) (queries int) {
 
 func judgeReplayed(t *testing.T, dir string) {
 	t.Helper()
+	LimitMemory() // as the program does
 	report, err := Observed(Folder{Path: dir, Run: "replayed"}, lastAttempt(dir+"/observation"), 0)
 	if err != nil {
 		t.Fatal(err)

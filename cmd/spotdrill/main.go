@@ -62,6 +62,7 @@ func main() { os.Exit(execute()) }
 
 // execute runs the command of this process and returns its exit code.
 func execute() (code int) {
+	reports.LimitMemory()
 	ctx, stop := untilInterrupted()
 	defer stop()
 	// Go exits with 2 on a panic, which means something else here.
