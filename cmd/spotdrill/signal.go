@@ -33,7 +33,7 @@ func untilInterrupted() (ctx context.Context, stop func()) {
 
 // unread reports whether a file is a pipe that nobody reads any more.
 func unread(f *os.File) bool {
-	of := []unix.PollFd{{Fd: int32(f.Fd())}} //nolint:gosec // a descriptor is small
+	of := []unix.PollFd{{Fd: int32(f.Fd())}}
 	n, err := unix.Poll(of, 0)
 	return err == nil && n > 0 && of[0].Revents&unix.POLLERR != 0
 }

@@ -231,7 +231,7 @@ func readRule(ctx context.Context, client *eventbridge.Client, name string, q Qu
 	}
 	if err := json.Unmarshal([]byte(r.text), &r.pattern); err != nil {
 		r.pattern, r.doubt = eventPattern{}, "its event pattern cannot be read: "+err.Error()
-		return r, nil
+		return r, nil //nolint:nilerr // the doubt has it
 	}
 	for next := (*string)(nil); ; {
 		targets, err := client.ListTargetsByRule(ctx, &eventbridge.ListTargetsByRuleInput{Rule: &name, NextToken: next})

@@ -141,7 +141,7 @@ func TestWithoutOnePermission(t *testing.T) {
 		}
 	}
 	all := len(history.NoticeTypes())
-	const any, filtered = `{"source": ["aws.ec2", "aws.health", "aws.autoscaling"]}`, `{"source": ["aws.ec2", "aws.health", "aws.autoscaling"], "detail": {"state": ["stopping"]}}`
+	const every, filtered = `{"source": ["aws.ec2", "aws.health", "aws.autoscaling"]}`, `{"source": ["aws.ec2", "aws.health", "aws.autoscaling"], "detail": {"state": ["stopping"]}}`
 	const yes, maybe = logic.Yes, logic.Maybe
 	for name, c := range map[string]struct {
 		lacks, pattern     string
@@ -149,15 +149,15 @@ func TestWithoutOnePermission(t *testing.T) {
 		policy, encryption logic.Truth
 		unclear            int
 	}{
-		"none is missing":                     {"", any, true, yes, yes, 0},
-		"sqs:GetQueueUrl":                     {"sqs:GetQueueUrl", any, false, 0, 0, 0},
-		"sqs:GetQueueAttributes":              {"sqs:GetQueueAttributes", any, true, maybe, maybe, 0},
-		"kms:DescribeKey":                     {"kms:DescribeKey", any, true, yes, maybe, 0},
-		"kms:GetKeyPolicy":                    {"kms:GetKeyPolicy", any, true, yes, maybe, 0},
-		"events:ListRuleNamesByTarget":        {"events:ListRuleNamesByTarget", any, true, yes, yes, all},
-		"events:DescribeRule":                 {"events:DescribeRule", any, true, yes, yes, all},
-		"events:ListTargetsByRule":            {"events:ListTargetsByRule", any, true, yes, yes, all},
-		"events:TestEventPattern":             {"events:TestEventPattern", any, true, yes, yes, 0},
+		"none is missing":                     {"", every, true, yes, yes, 0},
+		"sqs:GetQueueUrl":                     {"sqs:GetQueueUrl", every, false, 0, 0, 0},
+		"sqs:GetQueueAttributes":              {"sqs:GetQueueAttributes", every, true, maybe, maybe, 0},
+		"kms:DescribeKey":                     {"kms:DescribeKey", every, true, yes, maybe, 0},
+		"kms:GetKeyPolicy":                    {"kms:GetKeyPolicy", every, true, yes, maybe, 0},
+		"events:ListRuleNamesByTarget":        {"events:ListRuleNamesByTarget", every, true, yes, yes, all},
+		"events:DescribeRule":                 {"events:DescribeRule", every, true, yes, yes, all},
+		"events:ListTargetsByRule":            {"events:ListTargetsByRule", every, true, yes, yes, all},
+		"events:TestEventPattern":             {"events:TestEventPattern", every, true, yes, yes, 0},
 		"events:TestEventPattern of a filter": {"events:TestEventPattern", filtered, true, yes, yes, all},
 	} {
 		a := fakeAWS(t, func(action, _ string) (int, string) {

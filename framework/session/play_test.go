@@ -113,7 +113,8 @@ func TestRecordingContinuesUntilWhatIsMeasuredHasSettled(t *testing.T) {
 			}
 			sleeps := 0
 			err = untilDecided(t.Context(), scenarios.Scenario{Probe: c.probe}, rec, 250*time.Millisecond, func(context.Context, time.Duration) error {
-				if sleeps++; c.later != nil {
+				sleeps++
+				if c.later != nil {
 					rec.Record(*c.later)
 				}
 				time.Sleep(100 * time.Millisecond)

@@ -47,10 +47,10 @@ func (s *System) Metadata() Metadata { return s.Handlers.metadata() }
 // Serves reports whether the metadata of a node with that capacity is served: of spot nodes, and if a
 // handler gets its notices from the queue, also of on-demand ones, where it may run.
 func (m Metadata) Serves(capacity string) bool {
-	switch {
-	case capacity == nodes.Spot:
+	switch capacity {
+	case nodes.Spot:
 		return m.handlers.ServesMetadata()
-	case capacity == nodes.OnDemand:
+	case nodes.OnDemand:
 		return m.handlers.anywhere() != nil
 	}
 	return false
@@ -59,9 +59,9 @@ func (m Metadata) Serves(capacity string) bool {
 // values are those of its manifest. If a handler's pods need not have the network of their nodes, the
 // answer with a token may make a hop more, as in a managed node group of EKS.
 func (m Metadata) values(image string) map[string]string {
-	values := map[string]string{"NAMESPACE": Namespace, "IMAGE": image, "CAPACITIES": nodes.Spot, "HOPS": "1", "ACCESS_KEY": handler.Settings{}.AccessKey()}
+	values := map[string]string{"NAMESPACE": Namespace, "IMAGE": image, "CAPACITIES": "[" + nodes.Spot + "]", "HOPS": "1", "ACCESS_KEY": handler.Settings{}.AccessKey()}
 	if i := m.handlers.anywhere(); i != nil {
-		values["CAPACITIES"], values["HOPS"], values["ACCESS_KEY"] = nodes.Spot+", "+nodes.OnDemand, "2", m.handlers.InCluster(i).Settings.AccessKey()
+		values["CAPACITIES"], values["HOPS"], values["ACCESS_KEY"] = "["+nodes.Spot+", "+nodes.OnDemand+"]", "2", m.handlers.InCluster(i).Settings.AccessKey()
 	}
 	return values
 }
