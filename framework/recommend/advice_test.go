@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -116,6 +117,9 @@ func rulesOf(t *testing.T, d DNS) (rules []string, found []Finding) {
 		if f.Got == "" || f.Why == "" || f.Fix == "" || !strings.HasPrefix(f.Source, "https://") {
 			t.Errorf("%s lacks a part: %+v", f.Rule, f)
 		}
+		if strings.Contains(f.Got+f.Why+f.Fix, "%!") || unreplaced.MatchString(f.Got+f.Why+f.Fix) {
+			t.Errorf("%s has a part that was not replaced: %+v", f.Rule, f)
+		}
 		if f.Unknown {
 			f.Rule += "?"
 		}
@@ -123,6 +127,9 @@ func rulesOf(t *testing.T, d DNS) (rules []string, found []Finding) {
 	}
 	return rules, a.Findings
 }
+
+// unreplaced is what stands in rules.yaml for a value.
+var unreplaced = regexp.MustCompile(`%[sd]`)
 
 func TestLint(t *testing.T) {
 	asks := func(path string) func(*DNS) { return func(d *DNS) { d.readiness().HTTPGet.Path = path } }

@@ -290,6 +290,5 @@ func (d DNS) lintSize(s coredns.Settings) []Finding {
 	if by := d.scaledBy(); by != "" {
 		f.Fix = fmt.Sprintf("at least %s as the minimum of the autoscaler that owns them (%s)", history.Count(want, "replica"), by)
 	}
-	f.Why = fmt.Sprintf(f.Why, coredns.NodesPerReplica, coredns.CoresPerReplica)
 	return []Finding{f}
 }
