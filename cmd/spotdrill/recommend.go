@@ -202,6 +202,9 @@ func (d deployed) read(cmd *cobra.Command) (reading, error) {
 		return reading{}, usage("no access to the %s: %w", place, err)
 	}
 	found, err := recommend.Read(cmd.Context(), client, objects, d.namespace, d.name)
+	if err != nil && len(d.manifests) > 0 {
+		return reading{}, usage("%s: %w\nthe files have too little of a cluster; this exports enough: %s", place, err, exports)
+	}
 	if err != nil {
 		return reading{}, fmt.Errorf("%s: %w", place, err)
 	}
@@ -211,6 +214,9 @@ func (d deployed) read(cmd *cobra.Command) (reading, error) {
 	}
 	return reading{found, own, client}, err
 }
+
+// exports is what prints the objects that recommend reads.
+const exports = "kubectl get nodes,deploy,sts,ds,svc,cm,pods,pdb,hpa -A -o yaml --show-managed-fields"
 
 // builtInSweep is the default matrix.
 const builtInSweep = "lameduck-by-readiness"

@@ -136,7 +136,7 @@ items:
 		"no repeats":         {[]string{"--kubeconfig", sound, "--drill", "--repeats", "0"}, exitUsage, "", "matrix lameduck-by-readiness: repeats: 0 is not within 1 to 100"},
 		"no such proxy mode": {[]string{"--kubeconfig", sound, "--drill", "--proxy-mode", "iptabels"}, exitUsage, "", `--proxy-mode is "iptabels"`},
 		"of files":           {[]string{"-f", exported, "-f", exported}, exitUnknown, "unknown budget: ", "rules could not be evaluated for kube-system/coredns"},
-		"of no objects":      {[]string{"-f", impossible}, exitHarness, "", "list Deployments in kube-system: "},
+		"of no objects":      {[]string{"-f", impossible}, exitUsage, "", "the files have too little of a cluster; this exports enough: kubectl get nodes,"},
 		"of no file":         {[]string{"-f", exported + "-none"}, exitUsage, "", "read manifests: "},
 		"of both":            {[]string{"-f", exported, "--kubeconfig", sound}, exitUsage, "", "--filename reads files instead of a cluster"},
 		"without a drill":    {[]string{"--kubeconfig", sound, "--confidence", "0.99", "--stand-in"}, exitUsage, "", "--confidence, --stand-in: requires --drill"},
