@@ -199,7 +199,7 @@ func (l Loader) LoadFile(file string) (Scenario, error) {
 func (l Loader) Parse(file string, data []byte) (Scenario, error) {
 	s, err := l.parse(file, data)
 	if err != nil {
-		return Scenario{}, cmp.Or(oldSpelling(file, data), err)
+		return Scenario{}, cmp.Or(l.oldSpelling(file, data), err)
 	}
 	return s, nil
 }

@@ -58,9 +58,9 @@ func faultOn(on history.FaultTarget, fields *yaml.Node) string {
 
 // respelled is a part of a scenario that had an old spelling.
 type respelled struct {
-	line int
-	what string
-	now  string // in one line
+	line, column, end int // where its text is
+	what              string
+	now               string // in one line
 }
 
 // formerFeatures are settings of a handler that were features.
@@ -77,7 +77,7 @@ func respellFeature(scenario *yaml.Node) []respelled {
 		field, value := scenario.Content[i], scenario.Content[i+1].Value
 		if field.Value == "feature" && slices.Contains(formerFeatures(), value) {
 			field.Value = "setting"
-			return []respelled{{field.Line, "feature", "setting: " + value}}
+			return []respelled{{field.Line, field.Column, scenario.Content[i+1].Line, "feature", "setting: " + value}}
 		}
 	}
 	return nil
@@ -111,24 +111,44 @@ func respellList(list *yaml.Node, what string, rewritings map[string]func(*yaml.
 		if !ok {
 			continue
 		}
-		was, before := name.Value, len(fields.Content)
+		was, before, end := name.Value, len(fields.Content), lastLine(item)
 		if name.Value = rewrite(fields); name.Value == was && len(fields.Content) == before {
 			continue
 		}
-		out = append(out, respelled{name.Line, what, inOneLine(item)})
+		out = append(out, respelled{name.Line, name.Column, end, what, inOneLine(item)})
 	}
 	return out
 }
 
-// oldSpelling is the error for a file in an old spelling.
-func oldSpelling(file string, data []byte) error {
+// lastLine is the last line on which a part of a node begins.
+func lastLine(n *yaml.Node) (line int) {
+	line = n.Line
+	for _, c := range n.Content {
+		line = max(line, lastLine(c))
+	}
+	return line
+}
+
+// oldSpelling is the error for a file in an old spelling, and what else is wrong with it: as text with the new
+// spelling in the same lines.
+func (l Loader) oldSpelling(file string, data []byte) error {
 	var doc yaml.Node
 	if err := yaml.Unmarshal(data, &doc); err != nil {
 		return nil //nolint:nilerr // the loader reports what is wrong with the YAML
 	}
 	var errs []error
+	lines := strings.Split(string(data), "\n")
 	for _, r := range respell(&doc) {
 		errs = append(errs, fmt.Errorf("%s:%d: old spelling of a %s; write: %s", file, r.line, r.what, r.now))
+		lines[r.line-1] = lines[r.line-1][:r.column-1] + strings.TrimPrefix(r.now, "- ")
+		clear(lines[r.line:r.end])
+	}
+	if len(errs) == 0 {
+		return nil
+	}
+	if text := []byte(strings.Join(lines, "\n")); yaml.Unmarshal(text, &doc) == nil { // else it is not a part of a line
+		_, err := l.parse(file, text)
+		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }
