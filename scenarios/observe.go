@@ -37,8 +37,8 @@ const (
 // Permissions lists the permissions.
 func Permissions() []Permission { return []Permission{EvictCoreDNS, DrainNode, SendNotice} }
 
-// String is what is done, in words.
-func (p Permission) String() string {
+// happens is what is done, in words.
+func (p Permission) happens() string {
 	switch p {
 	case EvictCoreDNS:
 		return "one CoreDNS pod is evicted through the Eviction API"
@@ -52,7 +52,7 @@ func (p Permission) String() string {
 
 // Phases are what happens in an observation, in words.
 func (o Observe) Phases() []string {
-	phases := []string{"DNS must answer everything for some seconds before anything begins", o.Permission.String(), "the record goes on until what began has ended, and for the settle time after that"}
+	phases := []string{"DNS must answer everything for some seconds before anything begins", o.Permission.happens(), "the record goes on until what began has ended, and for the settle time after that"}
 	if o.Permission != "" {
 		phases = append(phases, "what was changed is put back")
 	}

@@ -53,6 +53,7 @@ func program(t *testing.T, stdin io.Reader, args ...string) (*exec.Cmd, *bytes.B
 
 // Each of them would be at work for minutes.
 func TestASignalEndsWhatOnlyReads(t *testing.T) {
+	withoutNohup(t)
 	runs, many, record := aLongRun(t), manyReports(t), anEndlessRecord(t)
 	for name, c := range map[string]struct {
 		signal syscall.Signal
@@ -107,6 +108,7 @@ func TestASignalEndsTheReadingOfStandardInput(t *testing.T) {
 // What a command changed must be put back, also if its terminal is closed or nobody reads what it prints:
 // it is not killed, and what it prints while it ends does not kill it either.
 func TestAClosedTerminalOrPipeEndsTheProgramInOrder(t *testing.T) {
+	withoutNohup(t)
 	for name, how := range map[string]func(*testing.T, *exec.Cmd, io.Closer){
 		"the terminal is closed": func(t *testing.T, cmd *exec.Cmd, _ io.Closer) {
 			for range 3 { // of the kernel, of the shell, and once more
@@ -133,6 +135,15 @@ func TestAClosedTerminalOrPipeEndsTheProgramInOrder(t *testing.T) {
 			}
 		})
 	}
+}
+
+// withoutNohup lets processes that a test starts begin as without nohup, even if the tests run with it: they
+// inherit an ignored signal, but not one that is handled.
+func withoutNohup(t *testing.T) {
+	t.Helper()
+	handled := make(chan os.Signal, 1)
+	signal.Notify(handled, syscall.SIGHUP)
+	t.Cleanup(func() { signal.Stop(handled) })
 }
 
 // nohup is for this.
