@@ -294,16 +294,15 @@ func (v *verification) histories(ctx context.Context) error {
 			v.wrong("%s: history %q: %w", e.Scenario, e.History, err)
 			continue
 		}
-		attempt := filepath.Join(dir, filepath.FromSlash(e.History))
-		again, meta, err := judgeAttempt(dir, attempt)
-		rights = sumRights(rights, again.rights)
-		if err == nil {
-			s, err := verdict.Scenarios().LoadRecorded(ScenarioFile(attempt, e.Scenario))
-			v.sameRun(e, meta, err != nil || s.Handler != scenarios.HandlerNone)
-		}
-		switch {
-		case err != nil:
+		s, h, err := loadAttempt(filepath.Join(dir, filepath.FromSlash(e.History)))
+		if err != nil {
 			v.wrong("%s: cannot be judged again: %v", e.Scenario, err)
+			continue
+		}
+		again := judged(s, h)
+		rights = sumRights(rights, again.rights)
+		v.sameRun(e, h.Meta, s.Handler != scenarios.HandlerNone)
+		switch {
 		case again.Scenario != e.Scenario:
 			v.wrong("%s: the history next to the report is of scenario %s", e.Scenario, again.Scenario)
 		case again.Digest != e.Digest:

@@ -175,7 +175,7 @@ func untilDecided(ctx context.Context, scenario scenarios.Scenario, rec *history
 		soFar, now := rec.SoFar(), rec.Clock().Now()
 		until, open := scenario.Undecided(scenario.Times(soFar.Events), now)
 		if until <= now {
-			over := now >= limit
+			over := scenario.Probe == nil || now >= limit
 			if !over {
 				underWay, _ := story.StillUnderWay(story.Read(scenario, soFar))
 				over = len(underWay) == 0
