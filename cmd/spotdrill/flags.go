@@ -57,11 +57,19 @@ type answered struct{ http.RoundTripper }
 
 func (a answered) RoundTrip(r *http.Request) (*http.Response, error) {
 	answer, err := a.RoundTripper.RoundTrip(r)
-	if _, network := errors.AsType[net.Error](err); network && !errors.Is(r.Context().Err(), context.Canceled) {
+	// A client's timeout ends a request by its deadline or by its channel, whichever comes first; the error
+	// of the latter is no net.Error (net/http, setRequestCancel).
+	deadline, bounded := r.Context().Deadline()
+	_, network := errors.AsType[net.Error](err)
+	timedOut := err != nil && bounded && !time.Now().Before(deadline)
+	if (network || timedOut) && !errors.Is(r.Context().Err(), context.Canceled) {
 		err = fmt.Errorf("the API server does not answer: %w; does the cluster run, and can this machine reach it? --kubeconfig and --context choose another one", err)
 	}
 	return answer, err
 }
+
+// WrappedRoundTripper is how client-go reaches the transport that it cancels requests of.
+func (a answered) WrappedRoundTripper() http.RoundTripper { return a.RoundTripper }
 
 // recorded is the access with absolute paths and the name of the context, so that another process finds
 // the same cluster from any folder.
