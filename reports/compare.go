@@ -18,6 +18,8 @@ import (
 type Matrix struct {
 	Reports   []Column `json:"reports"`
 	Scenarios []Row    `json:"scenarios"` // by profile, else in the order of the reports
+	// Changes compares two reports check by check; nil for another number of reports.
+	Changes *Changes `json:"changes,omitempty"`
 }
 
 // Column is one of the reports.
@@ -75,6 +77,10 @@ func Compare(reports []*Report) Matrix {
 	slices.SortStableFunc(m.Scenarios, func(a, b Row) int {
 		return slices.Index(scenarios.Profiles(), a.Profile) - slices.Index(scenarios.Profiles(), b.Profile)
 	})
+	if len(reports) == 2 {
+		changes := Changed(reports[:1], reports[1:])
+		m.Changes = &changes
+	}
 	return m
 }
 
@@ -217,5 +223,9 @@ func (m Matrix) WriteText(w io.Writer) error {
 			return fmt.Errorf("write comparison: %w", err)
 		}
 	}
-	return nil
+	if m.Changes == nil {
+		return nil
+	}
+	fmt.Fprintln(w, "\nFrom A to B, check by check:")
+	return m.Changes.WriteText(w)
 }

@@ -59,6 +59,14 @@ func NewFolder(root string, started time.Time) (Folder, error) {
 	}
 }
 
+// Repeat is the folder of the n-th play of each scenario, counted from 1.
+func (f Folder) Repeat(n int) Folder {
+	if n > 1 {
+		f.Path = filepath.Join(f.Path, fmt.Sprintf("repeat-%d", n))
+	}
+	return f
+}
+
 // Attempt makes the folder of a scenario's attempt, counted from 1, and saves
 // the scenario in it so that its history can be judged again. Relative makes an
 // Entry.History of it.

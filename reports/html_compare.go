@@ -23,6 +23,7 @@ type comparePage struct {
 	ProfileNames    []string
 	Rows            []compareRow
 	Nights          int // the most marks in a row; 0 for a comparison of reports
+	Changes         *Changes
 }
 
 type compareRun struct {
@@ -85,7 +86,7 @@ func (m Matrix) WritePage(file string, of []*Report) error {
 }
 
 func (m Matrix) writeHTML(w io.Writer, of []*Report, folder string) error {
-	p := comparePage{Title: "Comparison"}
+	p := comparePage{Title: "Comparison", Changes: m.Changes}
 	for i, c := range m.Reports {
 		p.Runs = append(p.Runs, compareRun{c, letter(i), pageOf(of[i], folder, "")})
 	}

@@ -35,7 +35,7 @@ func Read(ctx context.Context, dir string) (*Report, error) {
 	return r, unread
 }
 
-// Judge judges the histories of a run again. The folder is that of a run, of a
+// Judge judges the histories of a run again, those of all repeats. The folder is that of a run, of a
 // scenario (its last attempt counts, as in the run) or of one attempt. What the
 // histories do not have (set-up, skipped scenarios) is taken from the run's YAML
 // report. It ends between two of them if the context does.
@@ -57,7 +57,11 @@ func Judge(ctx context.Context, dir string) (*Report, error) {
 		if len(entries) == 0 {
 			first = meta
 		}
-		entries = append(entries, e)
+		plays, err := judgeRepeats(ctx, dir, attempt)
+		if err != nil {
+			return nil, err
+		}
+		entries = append(entries, Worst(append([]Entry{e}, plays...)))
 	}
 	slices.SortStableFunc(entries, func(a, b Entry) int {
 		return slices.Index(scenarios.Profiles(), a.Profile) - slices.Index(scenarios.Profiles(), b.Profile)
@@ -130,6 +134,30 @@ func judgeAttempt(run, dir string) (Entry, history.Meta, error) {
 	e := judged(s, h)
 	e.History = Folder{Path: run}.Relative(dir)
 	return e, h.Meta, nil
+}
+
+// judgeRepeats judges the other plays of the scenario whose first one is in a run's folder: there are some if the run
+// repeated it.
+func judgeRepeats(ctx context.Context, run, first string) ([]Entry, error) {
+	scenario := filepath.Dir(first)
+	if filepath.Dir(scenario) != filepath.Clean(run) {
+		return nil, nil
+	}
+	var plays []Entry
+	for n := 2; ; n++ {
+		attempt := lastAttempt(filepath.Join(Folder{Path: run}.Repeat(n).Path, filepath.Base(scenario)))
+		if attempt == "" {
+			return plays, nil
+		}
+		if err := ctx.Err(); err != nil {
+			return nil, fmt.Errorf("judge %s: %w", run, err)
+		}
+		e, _, err := judgeAttempt(run, attempt)
+		if err != nil {
+			return nil, fmt.Errorf("judge %s: %w", attempt, err)
+		}
+		plays = append(plays, e)
+	}
 }
 
 func loadAttempt(dir string) (s scenarios.Scenario, h history.History, err error) {

@@ -94,6 +94,9 @@ type Entry struct {
 	// Repeats are the outcomes if the scenario was played several times. The worst of
 	// them is the entry's own; History is that of the first repeat with this outcome.
 	Repeats []verdict.Outcome `yaml:"repeats,omitempty,flow"`
+	// CheckRepeats are the outcomes of each check in the repeats, by the check's name; a name that comes
+	// again is numbered: "drained victim (2)".
+	CheckRepeats map[string][]verdict.Outcome `yaml:"checkRepeats,omitempty"`
 	// PlayedWith is the scenario that was played at the same time.
 	PlayedWith string  `yaml:"beside,omitempty"`
 	Measured   Seconds `yaml:"seconds"` // all attempts together

@@ -265,6 +265,14 @@ func (v *verification) entry(e Entry) {
 		require(valid(o), "repeats: outcome %q is none of pass, fail, unknown, skipped", o)
 		require(!o.Worse(e.Outcome), "outcome %s, though a repeat was %s", e.Outcome, o)
 	}
+	for _, name := range slices.Sorted(maps.Keys(e.CheckRepeats)) {
+		each := e.CheckRepeats[name]
+		require(len(each) == len(e.Repeats), "checkRepeats: %s has %d of %s", name, len(each), history.Count(len(e.Repeats), "repeat"))
+		for i, o := range each[:min(len(each), len(e.Repeats))] {
+			require(valid(o), "checkRepeats: outcome %q is none of pass, fail, unknown, skipped", o)
+			require(!o.Worse(e.Repeats[i]), "checkRepeats: %s was %s in a repeat that was %s", name, o, e.Repeats[i])
+		}
+	}
 	require(valid(e.Outcome), "outcome %q is none of pass, fail, unknown, skipped", e.Outcome)
 	require(follows[e.Outcome] || !valid(e.Outcome), "outcome %s does not follow from its %s: %d pass, %d fail", e.Outcome, history.Count(all, "verdict"), outcomes[verdict.Pass], outcomes[verdict.Fail])
 }

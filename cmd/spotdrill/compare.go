@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -12,7 +13,7 @@ import (
 
 func newCompareCommand() *cobra.Command {
 	var asJSON, same bool
-	var against []string
+	var against, before []string
 	var atLeast int
 	var page string
 	cmd := &cobra.Command{
@@ -25,6 +26,14 @@ func newCompareCommand() *cobra.Command {
 				return orInterrupted(cmd.Context(), exitError{exitUsage, err})
 			}
 			switch {
+			case len(before) > 0 && (same || len(against) > 0 || page != ""):
+				return usage("--before compares the plays of two sides check by check, without --same, --against or --html")
+			case len(before) > 0:
+				was, err := reports.LoadAll(cmd.Context(), before)
+				if err != nil {
+					return orInterrupted(cmd.Context(), exitError{exitUsage, fmt.Errorf("--before: %w", err)})
+				}
+				return printChanges(cmd, reports.Changed(reports.Without(was, loaded), loaded), asJSON)
 			case same && len(against) > 0:
 				return usage("--same compares reports with each other, --against compares one with earlier nights: use only one of them")
 			case same && len(loaded) < 2:
@@ -52,6 +61,7 @@ func newCompareCommand() *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	cmd.Flags().BoolVar(&same, "same", false, "exit with code 1 unless each scenario has the same outcome in every report")
+	cmd.Flags().StringArrayVar(&before, "before", nil, "`folder` of runs before a change, or one of their reports; repeatable: compare each check of REPORT... with all their plays")
 	cmd.Flags().StringArrayVar(&against, "against", nil, "`folder` of earlier runs, or one of their reports; repeatable")
 	cmd.Flags().StringVar(&page, "html", "", "also write a page into this `file`: the reports side by side, or, with --against, the last nights as a row of marks for each scenario")
 	cmd.Flags().IntVar(&atLeast, "at-least", 20, "number of earlier figures required to evaluate one")
@@ -79,6 +89,28 @@ func printMatrix(cmd *cobra.Command, m reports.Matrix, asJSON, same bool) error 
 	}
 	if differing := m.Differing(); len(differing) > 0 {
 		return exitError{exitFailed, fmt.Errorf("%d of %s do not have the same outcome in every report: %s", len(differing), history.Count(len(m.Scenarios), "scenario"), strings.Join(differing, ", "))}
+	}
+	return nil
+}
+
+// printChanges prints the changes. The error has the exit code: what is worse, or could not be compared.
+func printChanges(cmd *cobra.Command, c reports.Changes, asJSON bool) error {
+	if err := show(cmd, asJSON, c, c.WriteText); err != nil {
+		return err
+	}
+	return worsened(c)
+}
+
+// worsened is the error for changes that are proven worse, or that are not known not to be.
+func worsened(c reports.Changes) error {
+	worse, open := c.Count(reports.Worse), c.Count(reports.Unjudged)+c.Worsening()
+	switch {
+	case worse > 0:
+		return exitError{exitFailed, fmt.Errorf("%s proven worse", history.Count(worse, "check"))}
+	case len(c.Checks) == 0:
+		return exitError{exitUnknown, errors.New("no check was played on both sides")}
+	case open > 0:
+		return exitError{exitUnknown, fmt.Errorf("%s could not be compared, or may be worse and it is not proven", history.Count(open, "check"))}
 	}
 	return nil
 }

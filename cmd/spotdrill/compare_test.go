@@ -5,8 +5,11 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/spotdrill/spotdrill/reports"
 )
 
 const savedReport = "../../reports/testdata/report.yaml"
@@ -142,6 +145,80 @@ func TestCompareAgainstEarlierNights(t *testing.T) {
 		stdout, stderr, code := spotdrill(t, append([]string{"compare"}, c.args...)...)
 		if code != c.code || !strings.Contains(stdout, c.want) {
 			t.Errorf("%s: exit code %d, want %d and %q; printed\n%s%s", name, code, c.code, c.want, stdout, stderr)
+		}
+	}
+}
+
+// What a change made worse is reported only if it is proven, and what is not known is never equal.
+func TestCompareWithThePlaysBefore(t *testing.T) {
+	at := func(run, from, to string) string { // a report of a run of its own
+		file := edited(t, t.TempDir(), from, to)
+		text, err := os.ReadFile(file)
+		if err == nil {
+			err = os.WriteFile(file, []byte(strings.ReplaceAll(string(text), "run: 20260102-150405", "run: "+run)), 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	passing, known := at("passing", "outcome: fail", "outcome: pass"), at("known", "outcome: unknown", "outcome: pass")
+	alike := at("alike", "outcome: unknown", "outcome: pass")
+	var better, worse []string
+	for n := range 4 {
+		better = append(better, at(fmt.Sprintf("better-%d", n), "outcome: fail", "outcome: pass"))
+		worse = append(worse, at(fmt.Sprintf("worse-%d", n), "outcome: unknown", "outcome: pass"))
+	}
+	before := func(files []string, args ...string) []string {
+		for _, file := range files {
+			args = append(args, "--before", file)
+		}
+		return args
+	}
+	for name, c := range map[string]struct {
+		args []string
+		code int
+		want string
+	}{
+		"alike":         {[]string{known, "--before", alike}, exitUnknown, "no difference seen"},
+		"itself":        {[]string{known, "--before", known}, exitUnknown, "it was not played before"},
+		"unknown":       {[]string{savedReport, "--before", passing}, exitUnknown, "no play of one side could be judged"},
+		"not proven":    {[]string{savedReport, "--before", passing}, exitUnknown, "not proven: passed 1 of 1 before, 0 of 1 after; plays needed: 4 of each"},
+		"one run often": {append(slices.Repeat([]string{savedReport}, 4), before(slices.Repeat([]string{passing}, 4))...), exitUnknown, "passed 1 of 1 before, 0 of 1 after"},
+		"worse":         {before(better, worse...), exitFailed, "spot-notice-drains-node: marked victim: worse: passed 4 of 4 before, 0 of 4 after (p = 0.029)"},
+		"better":        {before(worse, better...), exitUnknown, "spot-notice-drains-node: marked victim: better: passed 0 of 4 before, 4 of 4 after (p = 0.029)"},
+		"as JSON":       {[]string{savedReport, "--before", passing, "--json"}, exitUnknown, `"state": "not proven"`},
+		"with --same":   {[]string{savedReport, "--before", passing, "--same"}, exitUsage, ""},
+		"no folder":     {[]string{savedReport, "--before", "none"}, exitUsage, ""},
+	} {
+		stdout, stderr, code := spotdrill(t, append([]string{"compare"}, c.args...)...)
+		if code != c.code || !strings.Contains(stdout, c.want) {
+			t.Errorf("%s: exit code %d, want %d and %q; printed\n%s%s", name, code, c.code, c.want, stdout, stderr)
+		}
+	}
+}
+
+func TestTheExitCodeOfChanges(t *testing.T) {
+	pass, fail := reports.Plays{Passed: 1}, reports.Plays{Failed: 1}
+	change := func(state reports.ChangeState, before, after reports.Plays) reports.Change {
+		return reports.Change{State: state, Before: before, After: after}
+	}
+	alike := change(reports.Alike, pass, pass)
+	for name, c := range map[string]struct {
+		checks []reports.Change
+		code   int
+	}{
+		"alike":              {[]reports.Change{alike}, 0},
+		"better":             {[]reports.Change{alike, change(reports.Better, fail, pass)}, 0},
+		"may be better":      {[]reports.Change{alike, change(reports.NotProven, fail, pass)}, 0},
+		"may be worse":       {[]reports.Change{alike, change(reports.NotProven, pass, fail)}, exitUnknown},
+		"unknown":            {[]reports.Change{alike, change(reports.Unjudged, pass, reports.Plays{Unknown: 1})}, exitUnknown},
+		"worse":              {[]reports.Change{alike, change(reports.Worse, pass, fail)}, exitFailed},
+		"worse, and unknown": {[]reports.Change{change(reports.Unjudged, pass, reports.Plays{}), change(reports.Worse, pass, fail)}, exitFailed},
+		"nothing was played": {nil, exitUnknown},
+	} {
+		if got := exitCode(worsened(reports.Changes{Checks: c.checks})); got != c.code {
+			t.Errorf("%s: exit code %d, want %d", name, got, c.code)
 		}
 	}
 }

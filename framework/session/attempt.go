@@ -3,7 +3,6 @@ package session
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -27,26 +26,17 @@ func (s *Session) playRepeats(ctx context.Context, scenario scenarios.Scenario) 
 	if s.played[scenario.Name] {
 		first = 2
 	}
-	var outcomes []verdict.Outcome
+	var plays []reports.Entry
 	for n := 1; n == 1 || n <= repeats && err == nil && ctx.Err() == nil && s.unrestored == ""; n++ {
-		folder := s.folder
-		if n > 1 {
-			folder.Path = filepath.Join(folder.Path, fmt.Sprintf("repeat-%d", n))
-		}
 		var entry reports.Entry
-		entry, err = s.playAttempts(ctx, folder, scenario, s.Handler, first, s.Keep)
-		if n == 1 || entry.Outcome.Worse(worst.Outcome) {
-			worst = entry
-		}
-		outcomes = append(outcomes, entry.Outcome)
+		entry, err = s.playAttempts(ctx, s.folder.Repeat(n), scenario, s.Handler, first, s.Keep)
+		plays = append(plays, entry)
 		if repeats > 1 {
 			s.console.Note(fmt.Sprintf("%d of %d: %s", n, repeats, entry.Outcome))
 		}
 	}
-	if repeats > 1 {
-		worst.Repeats = outcomes
-		worst.Expected *= reports.Seconds(repeats)
-	}
+	worst = reports.Worst(plays)
+	worst.Expected *= reports.Seconds(len(plays))
 	worst.Measured = reports.Seconds(time.Since(start))
 	return worst, err
 }

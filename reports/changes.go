@@ -1,0 +1,402 @@
+package reports
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/verdict"
+)
+
+// ChangeState is how the outcomes of a check after a change compare with those before.
+type ChangeState string
+
+// The states. Only the first two are proven, see Significance and LeastPlays.
+const (
+	Worse     ChangeState = "worse"
+	Better    ChangeState = "better"
+	NotProven ChangeState = "not proven"
+	Alike     ChangeState = "no difference seen"
+	// Unjudged is a check without a play of each side to compare, or with unknown plays and no proven change.
+	Unjudged ChangeState = "unknown"
+)
+
+// ChangeStates lists the states, the most important first.
+func ChangeStates() []ChangeState { return []ChangeState{Worse, Unjudged, NotProven, Better, Alike} }
+
+// Changes compares two groups of reports, such as those of two versions of a program, check by check.
+type Changes struct {
+	Before Side     `json:"before" yaml:"before"`
+	After  Side     `json:"after" yaml:"after"`
+	Checks []Change `json:"checks" yaml:"checks"`
+}
+
+// Side is one group of reports.
+type Side struct {
+	Name string   `json:"name" yaml:"name"` // the handlers and their versions
+	Runs []string `json:"runs" yaml:"runs,flow"`
+}
+
+// Change is one check of a scenario on both sides.
+type Change struct {
+	Scenario string      `json:"scenario" yaml:"scenario"`
+	Check    string      `json:"check" yaml:"check"`
+	State    ChangeState `json:"state" yaml:"state"`
+	Before   Plays       `json:"before" yaml:"before,flow"`
+	After    Plays       `json:"after" yaml:"after,flow"`
+	// P is the p-value of Fisher's exact test, two-sided.
+	P float64 `json:"p" yaml:"p"`
+	// Needed is the number of plays of each side that would prove the change if the shares stay the same;
+	// 0 if it is proven, if there is none, or if that is not known.
+	Needed int `json:"playsNeeded,omitempty" yaml:"playsNeeded,omitempty"`
+	// Why is why the sides cannot be compared; empty if they can.
+	Why string `json:"why,omitempty" yaml:"why,omitempty"`
+
+	first [2]*Entry // the first play of each side that shows it
+}
+
+// Plays counts the outcomes of a check. Unknown and skipped plays are never passes.
+type Plays struct {
+	Passed  int `json:"passed" yaml:"passed"`
+	Failed  int `json:"failed" yaml:"failed"`
+	Unknown int `json:"unknown,omitempty" yaml:"unknown,omitempty"`
+	Skipped int `json:"skipped,omitempty" yaml:"skipped,omitempty"`
+}
+
+func (p *Plays) add(o verdict.Outcome) {
+	switch o.Known() {
+	case verdict.Pass:
+		p.Passed++
+	case verdict.Fail:
+		p.Failed++
+	case verdict.Skipped:
+		p.Skipped++
+	default:
+		p.Unknown++
+	}
+}
+
+// String is the counts in words: "3 of 4, 1 unknown".
+func (p Plays) String() string {
+	text := fmt.Sprintf("%d of %d", p.Passed, p.judged())
+	if p.Unknown > 0 {
+		text += fmt.Sprintf(", %d unknown", p.Unknown)
+	}
+	if p.Skipped > 0 {
+		text += fmt.Sprintf(", %d skipped", p.Skipped)
+	}
+	return text
+}
+
+// Changed compares the plays of the reports before a change with those after it. Repeats are plays, too.
+// Plays of a scenario whose text differs are not compared. What could not be judged because its run ended
+// early is no play. A run that is given twice on one side counts once.
+func Changed(before, after []*Report) Changes {
+	before, after = Without(before, nil), Without(after, nil)
+	was, is := pool(before), pool(after)
+	c := Changes{Before: sideOf(before), After: sideOf(after)}
+	for _, name := range was.names(is) {
+		c.Checks = append(c.Checks, changesOf(name, was[name], is[name])...)
+	}
+	return c
+}
+
+// Without are the reports of the runs that others do not have, each once.
+func Without(of, others []*Report) []*Report {
+	var runs []*Report
+	for _, r := range of {
+		same := func(o *Report) bool {
+			return r.Run == o.Run && r.Started.Equal(o.Started) && r.Shard == o.Shard && r.Handler == o.Handler
+		}
+		if !slices.ContainsFunc(runs, same) && !slices.ContainsFunc(others, same) {
+			runs = append(runs, r)
+		}
+	}
+	return runs
+}
+
+func sideOf(of []*Report) Side {
+	var s Side
+	var names []string
+	for _, r := range of {
+		if name := r.Handler.Name + " " + r.Handler.Version; !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+		s.Runs = append(s.Runs, r.Run)
+	}
+	s.Name = strings.Join(names, ", ")
+	return s
+}
+
+// pooled are the plays of each scenario, in the order in which they were played.
+type pooled map[string]*scenarioPlays
+
+// scenarioPlays are the plays of one scenario on one side.
+type scenarioPlays struct {
+	place   int // in the order of the scenarios
+	digests []string
+	checks  []string // in their order
+	plays   map[string]*Plays
+	entries []Entry
+}
+
+func pool(of []*Report) pooled {
+	all := pooled{}
+	for _, r := range of {
+		for _, e := range r.Results {
+			if r.EndedEarly != "" && e.Outcome.Known() == verdict.Unknown {
+				continue
+			}
+			s := all[e.Scenario]
+			if s == nil {
+				s = &scenarioPlays{place: len(all), plays: map[string]*Plays{}}
+				all[e.Scenario] = s
+			}
+			s.add(e)
+		}
+	}
+	return all
+}
+
+func (s *scenarioPlays) add(e Entry) {
+	if !slices.Contains(s.digests, e.Digest) && e.Outcome != verdict.Skipped {
+		s.digests = append(s.digests, e.Digest)
+	}
+	s.entries = append(s.entries, e)
+	for _, c := range e.checks() {
+		if s.plays[c.name] == nil {
+			s.checks = append(s.checks, c.name)
+			s.plays[c.name] = &Plays{}
+		}
+		for _, o := range c.outcomes {
+			s.plays[c.name].add(o)
+		}
+	}
+}
+
+// names are the scenarios of both sides, in the order of the first that has them.
+func (p pooled) names(other pooled) []string {
+	var names []string
+	for _, side := range []pooled{p, other} {
+		own := make([]string, 0, len(side))
+		for name := range side {
+			if !slices.Contains(names, name) {
+				own = append(own, name)
+			}
+		}
+		slices.SortFunc(own, func(a, b string) int { return side[a].place - side[b].place })
+		names = append(names, own...)
+	}
+	return names
+}
+
+// changesOf are the changes of one scenario's checks; a side that has none of its plays is nil. There are
+// none if it was skipped on both sides.
+func changesOf(scenario string, before, after *scenarioPlays) []Change {
+	if before.skipped() && after.skipped() {
+		return nil
+	}
+	why := incomparable(before, after)
+	checks := before.checksAnd(after)
+	if why == "" && len(checks) == 0 {
+		why = "no play could be judged"
+	}
+	if why != "" {
+		return []Change{{Scenario: scenario, State: Unjudged, P: 1, Why: why}}
+	}
+	all := make([]Change, 0, len(checks))
+	for _, check := range checks {
+		c := Change{Scenario: scenario, Check: check, Before: before.of(check), After: after.of(check)}
+		c.judge()
+		c.first = [2]*Entry{before.first(check, c.outcome(0)), after.first(check, c.outcome(1))}
+		all = append(all, c)
+	}
+	return all
+}
+
+// incomparable is why the plays of a scenario cannot be compared, or "".
+func incomparable(before, after *scenarioPlays) string {
+	switch {
+	case before == nil:
+		return "it was not played before"
+	case after == nil:
+		return "it was not played after"
+	case before.skipped():
+		return "it was skipped before: " + before.entries[0].First().Got
+	case after.skipped():
+		return "it was skipped after: " + after.entries[0].First().Got
+	case len(before.digests) > 1 || len(after.digests) > 1 || !slices.Equal(before.digests, after.digests):
+		return "the text of the scenario is not the same in all plays"
+	}
+	return ""
+}
+
+// skipped reports whether there are plays, and all of them were skipped.
+func (s *scenarioPlays) skipped() bool {
+	return s != nil && !slices.ContainsFunc(s.entries, func(e Entry) bool { return e.Outcome.Known() != verdict.Skipped })
+}
+
+// checksAnd are the checks of both, in their order; either may be nil.
+func (s *scenarioPlays) checksAnd(other *scenarioPlays) []string {
+	var all []string
+	for _, side := range []*scenarioPlays{s, other} {
+		if side == nil {
+			continue
+		}
+		for _, check := range side.checks {
+			if !slices.Contains(all, check) {
+				all = append(all, check)
+			}
+		}
+	}
+	return all
+}
+
+// of are the plays of a check. A play that does not have it, such as one that ended before it was judged,
+// leaves it unknown.
+func (s *scenarioPlays) of(check string) Plays {
+	var p Plays
+	if has := s.plays[check]; has != nil {
+		p = *has
+	}
+	all := 0
+	for _, e := range s.entries {
+		if e.Outcome.Known() == verdict.Skipped {
+			p.Skipped++
+		}
+		all += max(1, len(e.Repeats))
+	}
+	p.Unknown += all - p.judged() - p.Unknown - p.Skipped
+	return p
+}
+
+// first is the first entry whose check has the outcome; nil if none has.
+func (s *scenarioPlays) first(check string, o verdict.Outcome) *Entry {
+	for i, e := range s.entries {
+		if v := e.named(check); v != nil && v.Outcome.Known() == o {
+			return &s.entries[i]
+		}
+	}
+	return nil
+}
+
+// judge sets the state of a change, and what it rests on.
+func (c *Change) judge() {
+	if min(c.Before.judged(), c.After.judged()) == 0 {
+		c.State, c.P, c.Why = Unjudged, 1, "no play of one side could be judged"
+		return
+	}
+	c.P = fisher(c.Before, c.After)
+	// The shares before and after, both with the same denominator.
+	was, is := c.Before.Passed*c.After.judged(), c.After.Passed*c.Before.judged()
+	switch {
+	case proven(c.Before, c.After) && is < was:
+		c.State = Worse
+	case proven(c.Before, c.After):
+		c.State = Better
+	case is != was:
+		c.State, c.Needed = NotProven, playsNeeded(c.Before, c.After)
+	case c.Before.Unknown+c.After.Unknown > 0:
+		c.State, c.Why = Unjudged, "some plays could not be judged"
+	default:
+		c.State = Alike
+	}
+}
+
+// outcome is the outcome of a side (0 before, 1 after) that shows the change: on the side with the larger
+// share of passes a pass, on the other one a fail.
+func (c *Change) outcome(side int) verdict.Outcome {
+	was, is := c.Before.Passed*c.After.judged(), c.After.Passed*c.Before.judged()
+	switch {
+	case was == is:
+		return ""
+	case (was > is) == (side == 0):
+		return verdict.Pass
+	}
+	return verdict.Fail
+}
+
+// Count is the number of checks in a state.
+func (c Changes) Count(s ChangeState) int {
+	n := 0
+	for _, change := range c.Checks {
+		if change.State == s {
+			n++
+		}
+	}
+	return n
+}
+
+// Worsening is the number of checks that passed less often after the change, without proof.
+func (c Changes) Worsening() int {
+	n := 0
+	for _, change := range c.Checks {
+		if change.State == NotProven && change.outcome(0) == verdict.Pass {
+			n++
+		}
+	}
+	return n
+}
+
+// Notable are the changes that are not Alike, the most important first.
+func (c Changes) Notable() []Change {
+	var all []Change
+	for _, s := range ChangeStates() {
+		for _, change := range c.Checks {
+			if change.State == s && s != Alike {
+				all = append(all, change)
+			}
+		}
+	}
+	return all
+}
+
+// String is the change in words, without its scenario: "drained victim: not proven: 1 of 1 before, 0 of 1
+// after; plays needed: 4 of each".
+func (c Change) String() string {
+	text := string(c.State)
+	if c.Check != "" {
+		text = c.Check + ": " + text + ": passed " + c.Before.String() + " before, " + c.After.String() + " after"
+	}
+	switch {
+	case c.Why != "":
+		return text + "; " + c.Why
+	case c.State == Worse || c.State == Better:
+		return text + fmt.Sprintf(" (p = %.2g)", c.P)
+	case c.State == NotProven && c.Needed > 0:
+		return text + fmt.Sprintf("; plays needed: %d of each, if the shares stay the same", c.Needed)
+	case c.State == NotProven:
+		return text + fmt.Sprintf("; plays needed: more than %d of each", mostNeeded)
+	}
+	return text
+}
+
+// Headline is the counts of the states: "1 check worse, 40 no difference seen".
+func (c Changes) Headline() string {
+	var parts []string
+	for _, s := range ChangeStates() {
+		if n := c.Count(s); n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, s))
+		}
+	}
+	if len(parts) == 0 {
+		return "no check was played"
+	}
+	return history.Count(len(c.Checks), "check") + ": " + strings.Join(parts, ", ")
+}
+
+// WriteText writes what is not alike, by scenario, and the counts.
+func (c Changes) WriteText(w io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "before: %s; after: %s\n", printable(c.Before.Name), printable(c.After.Name))
+	for _, change := range c.Notable() {
+		fmt.Fprintf(&b, "%s: %s\n", printable(change.Scenario), printable(change.String()))
+	}
+	fmt.Fprintf(&b, "%s\n", c.Headline())
+	if _, err := io.WriteString(w, b.String()); err != nil {
+		return fmt.Errorf("write changes: %w", err)
+	}
+	return nil
+}
