@@ -14,7 +14,10 @@ SHARD ?=
 LABEL_FILTER ?=
 # The timeout of make conformance; a repeated or full run needs more.
 TIMEOUT ?= 85m
-PROXY_MODE ?= iptables
+# Empty: that of PLATFORM, or iptables.
+PROXY_MODE ?=
+# A preset, see spotdrill platforms; empty: the values of kubeadm.
+PLATFORM ?=
 # Your own CloudFormation template for make eventbridge.
 RULES ?=
 # The queue of that template that is tested, by the name of its resource; the notices that must get there,
@@ -56,7 +59,7 @@ help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
 	@echo "  SET=fast|full|soak  HANDLER=builtin|builtin-imds|karpenter|nth|nth-imds|none|path/to/handler.yaml, or two by comma  HANDLER_IMAGE=ref  IAM_POLICY=path/to/policy.json,another"
-	@echo "  SCENARIOS=name,name  REPEAT=n  SHARD=2/4  TIMEOUT=85m  PROXY_MODE=iptables|nftables|ipvs  RULES=path/to/template.yaml  QUEUE=name  WANT=spot,state-change  PARAMETERS=NAME=value,…  MUTANTS=name,name  ISSUE=NTH#1277"
+	@echo "  SCENARIOS=name,name  REPEAT=n  SHARD=2/4  TIMEOUT=85m  PROXY_MODE=iptables|nftables|ipvs  PLATFORM=eks-1.34  RULES=path/to/template.yaml  QUEUE=name  WANT=spot,state-change  PARAMETERS=NAME=value,…  MUTANTS=name,name  ISSUE=NTH#1277"
 	@echo "  SESSIONS=n  ROUNDS=n  SEED=n  LABEL_FILTER='profile:SPOT && set:fast'"
 
 # run-suite NAME,TIMEOUT,FAILED,FLAGS compiles a suite and runs it in this folder, which
@@ -72,7 +75,7 @@ endef
 
 .PHONY: conformance
 conformance: build ## Bring the system up, play the drills, judge, write reports
-	$(call run-suite,conformance,$(TIMEOUT),not passed,--set=$(SET) --handler=$(HANDLER) --handler-image=$(HANDLER_IMAGE) "--iam-policy=$(IAM_POLICY)" "--scenarios=$(SCENARIOS)" --repeat=$(REPEAT) --shard=$(SHARD) --binary=$(BINARY) --proxy-mode=$(PROXY_MODE))
+	$(call run-suite,conformance,$(TIMEOUT),not passed,--set=$(SET) --handler=$(HANDLER) --handler-image=$(HANDLER_IMAGE) "--iam-policy=$(IAM_POLICY)" "--scenarios=$(SCENARIOS)" --repeat=$(REPEAT) --shard=$(SHARD) --binary=$(BINARY) --proxy-mode=$(PROXY_MODE) --platform=$(PLATFORM))
 
 .PHONY: chaos
 chaos: build ## Play random combinations of faults, from a seed (a minute for each round)
@@ -118,7 +121,7 @@ dnsperf:
 
 .PHONY: sweep
 sweep: build ## Drill a matrix of DNS settings and report which of them lose no query
-	@$(BINARY) sweep scenarios/sweeps/lameduck-by-readiness.yaml --proxy-mode=$(PROXY_MODE)
+	@$(BINARY) sweep scenarios/sweeps/lameduck-by-readiness.yaml $(if $(PROXY_MODE),--proxy-mode=$(PROXY_MODE)) --platform=$(PLATFORM)
 
 .PHONY: build
 build: ## Build bin/spotdrill, one static binary
@@ -127,7 +130,7 @@ build: ## Build bin/spotdrill, one static binary
 
 .PHONY: up
 up: build ## Only create or reuse the system
-	@$(BINARY) up --proxy-mode=$(PROXY_MODE)
+	@$(BINARY) up $(if $(PROXY_MODE),--proxy-mode=$(PROXY_MODE)) --platform=$(PLATFORM)
 
 # At its end, each process with the race detector sleeps for a second, so that other goroutines may still race; with
 # 60 test binaries, and the programs that they start, that is most of a minute. A tenth of it is left.
@@ -140,7 +143,7 @@ test: cc coredns ## Run every test that needs no cluster, with the race detector
 # One package at a time (-p 1): both put notices on the one event bus, and every queue gets them.
 .PHONY: queue-test
 queue-test: build ## Test queue, rules and the proxy's faults with a real LocalStack
-	@eval "$$($(BINARY) up --proxy-mode=$(PROXY_MODE))" && go test -p 1 -count=1 -v -run LocalStack ./framework/proxy ./framework/cloud
+	@eval "$$($(BINARY) up $(if $(PROXY_MODE),--proxy-mode=$(PROXY_MODE)))" && go test -p 1 -count=1 -v -run LocalStack ./framework/proxy ./framework/cloud
 
 .PHONY: action-test
 action-test: ## Run the script of the GitHub Action as a runner does, with one drill

@@ -7,6 +7,7 @@ import (
 	_ "embed"
 	"fmt"
 	"text/template"
+	"time"
 
 	"github.com/spotdrill/spotdrill/framework/history"
 )
@@ -90,8 +91,8 @@ func nodes(spares int) []node {
 // Render returns the cluster's configuration for kind's create command or library:
 // one control plane, one on-demand worker, three spot workers and the spare workers, all
 // of the image, with kube-proxy in the mode iptables, nftables or ipvs. Mounts is the
-// folder with the files of Mounted, on the engine's host.
-func Render(nodeImage, mounts, proxyMode string, spares int) ([]byte, error) {
+// folder with the files of Mounted, on the engine's host. MinSyncPeriod is kube-proxy's; 0 leaves Kubernetes' default.
+func Render(nodeImage, mounts, proxyMode string, minSyncPeriod time.Duration, spares int) ([]byte, error) {
 	if nodeImage == "" || mounts == "" || proxyMode == "" {
 		return nil, fmt.Errorf("render the cluster's configuration: no node image, no folder of mounted files, or no mode of kube-proxy given")
 	}
@@ -106,7 +107,8 @@ func Render(nodeImage, mounts, proxyMode string, spares int) ([]byte, error) {
 		Region, Zone, PodSubnet, ServiceSubnet     string
 		AuditPolicyPath, AuditLogDir, AuditLogPath string
 		Collector                                  string
-	}{nodeImage, mounts, proxyMode, nodes(spares), Region, Zone, PodSubnet, serviceSubnet, auditPolicyPath, auditLogDir, AuditLog, collector}
+		MinSyncPeriod                              time.Duration
+	}{nodeImage, mounts, proxyMode, nodes(spares), Region, Zone, PodSubnet, serviceSubnet, auditPolicyPath, auditLogDir, AuditLog, collector, minSyncPeriod}
 	if err := parsed.Execute(&rendered, data); err != nil {
 		return nil, fmt.Errorf("render the cluster's configuration: %w", err)
 	}

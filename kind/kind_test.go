@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"sigs.k8s.io/kind/pkg/apis/config/v1alpha4"
 	"sigs.k8s.io/yaml"
@@ -16,7 +17,7 @@ import (
 var update = flag.Bool("update", false, "write the golden files instead of comparing with them")
 
 func TestRender(t *testing.T) {
-	got, err := Render("localhost/spotdrill/node:tag", "/state", "iptables", 0)
+	got, err := Render("localhost/spotdrill/node:tag", "/state", "iptables", 0, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,8 +44,16 @@ func TestRender(t *testing.T) {
 	}
 }
 
+// The time between two updates of kube-proxy's rules is part of the cluster: another one makes another.
+func TestMinSyncPeriodIsThatOfTheMode(t *testing.T) {
+	got, err := Render("image", "/state", "nftables", 3*time.Second, 0)
+	if err != nil || !strings.Contains(string(got), "    nftables:\n      minSyncPeriod: 3s\n") {
+		t.Errorf("%v, in\n%s", err, got)
+	}
+}
+
 func TestMountedFilesAreAsConfigured(t *testing.T) {
-	config, err := Render("image", "/state", "iptables", 0)
+	config, err := Render("image", "/state", "iptables", 0, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +69,7 @@ func TestMountedFilesAreAsConfigured(t *testing.T) {
 
 func TestRenderWantsAllOfIt(t *testing.T) {
 	for _, missing := range [][3]string{{"", "/state", "iptables"}, {"image", "", "iptables"}, {"image", "/state", ""}} {
-		if _, err := Render(missing[0], missing[1], missing[2], 0); err == nil {
+		if _, err := Render(missing[0], missing[1], missing[2], 0, 0); err == nil {
 			t.Errorf("%q is no error", missing)
 		}
 	}
@@ -68,7 +77,7 @@ func TestRenderWantsAllOfIt(t *testing.T) {
 
 // A spare worker has the labels of an instance only once it is one.
 func TestASpareWorkerIsNoInstanceYet(t *testing.T) {
-	got, err := Render("image", "/state", "iptables", 2)
+	got, err := Render("image", "/state", "iptables", 0, 2)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -178,6 +178,9 @@ func (c *Console) Summary(r *Report) {
 	c.Windows(r.Results)
 	c.printf("\nhandler %s, set %s: setup %s, drills %s\n", strings.TrimSpace(r.Handler.Name+" "+r.Handler.Version), r.Set,
 		wholeSeconds(r.Timings.Setup), wholeSeconds(r.Timings.Drills))
+	if name := r.Environment[history.PlatformKey]; name != "" {
+		c.printf("with the values of platform %s. Not here: %s\n", printable(name), printable(r.Environment[history.PlatformLacksKey]))
+	}
 	if r.Timings.Overhead > 0 {
 		c.printf("drills in seconds: %s; %.2f times what they recorded (baseline, steps, settle)\n", r.Timings.Phases, r.Timings.Overhead)
 	}

@@ -21,6 +21,7 @@ import (
 
 	"github.com/spotdrill/spotdrill/framework/coredns"
 	"github.com/spotdrill/spotdrill/framework/foreign"
+	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/loss"
 	"github.com/spotdrill/spotdrill/framework/verdict"
 	"github.com/spotdrill/spotdrill/framework/wrap"
@@ -264,7 +265,7 @@ func (r *Report) facts() []fact {
 		facts = append(facts, fact{"Handler", strings.TrimSpace(r.Handler.Name + " " + r.Handler.Version)})
 	}
 	for _, f := range []struct{ name, key string }{
-		{"Cluster", ContextOf}, {"Kubernetes", "kubernetes"}, {"CoreDNS", "coredns"}, {"kube-proxy", "kube-proxy"}, {"Engine", "engine"}, {"Kernel", "kernel"}, {"Cores", "cores"}, {"CPU weight of containers", "engine-cpu-weight"},
+		{"Cluster", ContextOf}, {"Platform", history.PlatformKey}, {"Not here", history.PlatformLacksKey}, {"Kubernetes", "kubernetes"}, {"CoreDNS", "coredns"}, {"kube-proxy", "kube-proxy"}, {"Engine", "engine"}, {"Kernel", "kernel"}, {"Cores", "cores"}, {"CPU weight of containers", "engine-cpu-weight"},
 	} {
 		if v := r.Environment[f.key]; v != "" {
 			facts = append(facts, fact{f.name, v})

@@ -275,7 +275,11 @@ func (r *Report) Reproduce(e Entry) string {
 		command += " --iam-policy " + r.Handler.Policy
 	}
 	// The default mode would make the command recreate a cluster of another mode.
-	if mode := r.Environment["kube-proxy"]; mode != "" && mode != string(history.ProxyModes()[0]) {
+	platform := r.Environment[history.PlatformKey]
+	if platform != "" {
+		command += " --platform " + platform
+	}
+	if mode := r.Environment["kube-proxy"]; mode != "" && (mode != string(history.ProxyModes()[0]) || platform != "") {
 		command += " --proxy-mode " + mode
 	}
 	return command

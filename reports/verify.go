@@ -70,12 +70,19 @@ type verification struct {
 func (v *verification) catalogue() error {
 	r, ours := v.report, scenarios.CatalogueDigest()
 	builtIn := scenarios.Names()
+	loader := verdict.Scenarios()
+	if name := r.Environment[history.PlatformKey]; name != "" {
+		var err error
+		if loader.Platform, err = scenarios.PlatformNamed(name); err != nil {
+			return fmt.Errorf("%w: %w", ErrNotComparable, err)
+		}
+	}
 	var other []string
 	for _, e := range r.Results {
 		if !slices.Contains(builtIn, e.Scenario) { // a file of the user
 			continue
 		}
-		found, err := verdict.Scenarios().Select(scenarios.Full, []string{e.Scenario})
+		found, err := loader.Select(scenarios.Full, []string{e.Scenario})
 		if err != nil {
 			return err
 		}

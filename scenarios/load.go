@@ -22,7 +22,12 @@ import (
 var catalogue embed.FS
 
 // Loader reads scenarios, with checks of these kinds.
-type Loader struct{ Kinds []CheckKind }
+type Loader struct {
+	Kinds []CheckKind
+	// Platform has the values of what a scenario's file does not set; nil: they are kubeadm's. A scenario that is read
+	// with a platform has all of them in its text.
+	Platform *Platform
+}
 
 // builtIns are the files of the built-in scenarios. Each has the name of its scenario.
 func builtIns() []string {
@@ -105,13 +110,18 @@ func (l Loader) builtIn(file string) (Scenario, error) {
 	return l.parse(file, data)
 }
 
-// CatalogueDigest identifies the texts of all built-in scenarios. Two builds with the same one play and
+// CatalogueDigest identifies the texts of all built-in scenarios and platforms. Two builds with the same one play and
 // require the same.
 func CatalogueDigest() string {
 	sum := sha256.New()
-	for _, file := range builtIns() {
-		text, _ := catalogue.ReadFile(file) // an embedded file can always be read
-		fmt.Fprintf(sum, "%s %d\n%s", file, len(text), text)
+	for _, in := range []struct {
+		embed.FS
+		files []string
+	}{{catalogue, builtIns()}, {platforms, platformFiles()}} {
+		for _, file := range in.files {
+			text, _ := in.ReadFile(file) // an embedded file can always be read
+			fmt.Fprintf(sum, "%s %d\n%s", file, len(text), text)
+		}
 	}
 	return fmt.Sprintf("sha256:%x", sum.Sum(nil))
 }
@@ -205,6 +215,15 @@ func (l Loader) Parse(file string, data []byte) (Scenario, error) {
 }
 
 func (l Loader) parse(file string, data []byte) (Scenario, error) {
+	s, err := l.parseAlone(file, data)
+	if err != nil || l.Platform == nil || s.Observe != nil {
+		return s, err
+	}
+	return l.complete(file, data, s)
+}
+
+// parseAlone reads a scenario without a platform.
+func (l Loader) parseAlone(file string, data []byte) (Scenario, error) {
 	s := Scenario{CoreDNS: coredns.Defaults()}
 	err := strict.Decode(file, data, &s)
 	if s.Observe != nil { // the CoreDNS of another cluster is as it is

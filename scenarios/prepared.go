@@ -1,6 +1,8 @@
 package scenarios
 
 import (
+	"cmp"
+	"fmt"
 	"maps"
 	"regexp"
 	"slices"
@@ -32,19 +34,41 @@ type Prepared struct {
 	// Karpenter does: cr- and 17 hexadecimal digits.
 	CapacityReservation string `yaml:"capacityReservation,omitempty"`
 	// ShutdownGracePeriod is for how long the kubelet delays a shutdown of the node to end the pods
-	// gracefully, in whole seconds; 10 s of it are for pods of system priority classes, such as
-	// CoreDNS. Left out, it does not, which is the kubelet's default. It needs a step that shuts the
-	// node down.
-	ShutdownGracePeriod strict.Duration `yaml:"shutdownGracePeriod,omitempty"`
+	// gracefully, in whole seconds: first those of the regular group, then those of system priority classes,
+	// such as CoreDNS. With 0s it does not. Left out, it is the platform's; kubeadm's kubelet does not delay
+	// one. It needs a step that shuts the node down.
+	ShutdownGracePeriod *strict.Duration `yaml:"shutdownGracePeriod,omitempty"`
+	// ShutdownGracePeriodCriticalPods is the part of it for pods of system priority classes, in whole
+	// seconds; left out, 10s.
+	ShutdownGracePeriodCriticalPods strict.Duration `yaml:"shutdownGracePeriodCriticalPods,omitempty"`
 }
 
 var reservationID = regexp.MustCompile(`^cr-[0-9a-f]{17}$`)
 
-// The bounds of ShutdownGracePeriod.
+// The bounds of a shutdown's grace period, and the default of the part for critical pods.
 const (
-	minShutdown = 15 * time.Second
-	maxShutdown = 2 * time.Minute
+	minShutdown      = 15 * time.Second
+	maxShutdown      = 5 * time.Minute
+	shutdownCritical = 10 * time.Second
 )
+
+// Shutdown is how the kubelet of the node shuts it down; all of it is 0 if nothing is set.
+func (s *Prepared) shutdown() Shutdown {
+	if s == nil || s.ShutdownGracePeriod == nil || *s.ShutdownGracePeriod == 0 {
+		return Shutdown{}
+	}
+	return Shutdown{*s.ShutdownGracePeriod, cmp.Or(s.ShutdownGracePeriodCriticalPods, strict.Duration(shutdownCritical))}
+}
+
+// validateShutdown checks the grace period of a shutdown, and its part for critical pods.
+func validateShutdown(field string, grace time.Duration, criticalField string, critical time.Duration, p *problems) {
+	if grace != 0 && (grace < minShutdown || grace > maxShutdown || grace%time.Second != 0) {
+		p.add(field, "%s is not a whole number of seconds within %s to %s", grace, minShutdown, maxShutdown)
+	}
+	if critical != 0 && (critical < time.Second || critical > grace || critical%time.Second != 0) {
+		p.add(criticalField, "%s is not a whole number of seconds within 1s to the grace period of the shutdown, %s", critical, grace)
+	}
+}
 
 // Taint is a taint of a node.
 type Taint struct {
@@ -82,8 +106,12 @@ func (s *Prepared) States() []history.Event {
 	if s.CapacityReservation != "" {
 		out = append(out, history.NewNodePrepared(history.PreparedLabel, history.ReservationLabel, s.CapacityReservation))
 	}
-	if s.ShutdownGracePeriod != 0 {
-		out = append(out, history.NewNodePrepared(history.PreparedShutdown, "", s.ShutdownGracePeriod.D().String()))
+	if down := s.shutdown(); down != (Shutdown{}) {
+		text := down.GracePeriod.D().String()
+		if s.ShutdownGracePeriodCriticalPods != 0 {
+			text += fmt.Sprintf(", %s of it for critical pods", down.CriticalPods.D())
+		}
+		out = append(out, history.NewNodePrepared(history.PreparedShutdown, "", text))
 	}
 	return out
 }
@@ -92,12 +120,14 @@ func (s *Prepared) validate(where string, p *problems) {
 	if s == nil {
 		return
 	}
-	if len(s.States()) == 0 {
+	if len(s.States()) == 0 && s.ShutdownGracePeriod == nil {
 		p.add(where, "prepares nothing; allowed: annotations, capacityReservation, cordoned, doNotDisrupt, labels, shutdownGracePeriod, taints")
 	}
-	if d := s.ShutdownGracePeriod.D(); d != 0 && (d < minShutdown || d > maxShutdown || d%time.Second != 0) {
-		p.add(where+".shutdownGracePeriod", "%s is not a whole number of seconds within %s to %s", d, minShutdown, maxShutdown)
+	var grace time.Duration
+	if s.ShutdownGracePeriod != nil {
+		grace = s.ShutdownGracePeriod.D()
 	}
+	validateShutdown(where+".shutdownGracePeriod", grace, where+".shutdownGracePeriodCriticalPods", s.ShutdownGracePeriodCriticalPods.D(), p)
 	if id := s.CapacityReservation; id != "" && !reservationID.MatchString(id) {
 		p.add(where+".capacityReservation", "%q is not cr- and 17 hexadecimal digits", id)
 	}

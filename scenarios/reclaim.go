@@ -3,7 +3,6 @@ package scenarios
 import (
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/spotdrill/spotdrill/framework/strict"
 )
@@ -59,14 +58,11 @@ func (r Reclaim) unannounced() bool { return r.At == "" }
 
 // ShutDown returns the nodes that are shut down, by their names in the scenario, and for how long
 // their kubelets delay that.
-func (s Scenario) ShutDown() map[string]time.Duration {
-	out := map[string]time.Duration{}
+func (s Scenario) ShutDown() map[string]Shutdown {
+	out := map[string]Shutdown{}
 	for _, r := range stepsOf[Reclaim](s) {
 		if r.Shutdown {
-			out[r.Node] = 0
-			if prepared := s.Nodes[r.Node].Prepared; prepared != nil {
-				out[r.Node] = prepared.ShutdownGracePeriod.D()
-			}
+			out[r.Node] = s.Nodes[r.Node].Prepared.shutdown()
 		}
 	}
 	return out

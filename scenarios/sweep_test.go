@@ -127,7 +127,7 @@ func TestInvalidSweep(t *testing.T) {
 		`mine.yaml:10: "5" is not a duration`:                                                                                     {"5s, 0s", "5"},
 		`mine.yaml:11: readiness[0].period: 0s is not a whole number`:                                                             {"period: 1s", "period: 0s"},
 		`mine.yaml:11: readiness[0].failureThreshold: 0 is less than 1`:                                                           {"failureThreshold: 1", "failureThreshold: 0"},
-		`mine.yaml:11: unknown field "threshold" in readiness; allowed: failureThreshold, period`:                                 {"failureThreshold: 1", "threshold: 1"},
+		`mine.yaml:11: unknown field "threshold" in readiness; allowed: failureThreshold, initialDelay, period, timeout`:          {"failureThreshold: 1", "threshold: 1"},
 		`mine.yaml:12: replicas[0]: 0 is not within 1 to 10`:                                                                      {"}]\n", "}]\nreplicas: [0]\n"},
 		`mine.yaml:12: placement[0]: "nowhere" is not known; did you mean "anywhere"? allowed: spot, on-demand, spread, anywhere`: {"}]\n", "}]\nplacement: [nowhere]\n"},
 		`mine.yaml:12: gracePeriod[0]: 0s is not a whole number of seconds, at least 1s`:                                          {"}]\n", "}]\ngracePeriod: [0s]\n"},

@@ -170,7 +170,7 @@ func (s Scenario) validate(fileName string) problems {
 func (s Scenario) validateShutdowns(p *problems) {
 	down := s.ShutDown()
 	for name, pick := range s.Nodes {
-		if _, ok := down[name]; !ok && pick.Prepared != nil && pick.Prepared.ShutdownGracePeriod != 0 {
+		if _, ok := down[name]; !ok && pick.Prepared != nil && pick.Prepared.ShutdownGracePeriod != nil {
 			p.add("nodes."+name+".prepared.shutdownGracePeriod", "needs a step that shuts the node down: reclaim with shutdown")
 		}
 	}
@@ -184,6 +184,28 @@ func validateDNS(c coredns.Settings, p *problems) {
 	validateReadiness("coredns.readiness", c.Readiness, p)
 	if c.MinAvailable < 0 || c.MinAvailable > c.Replicas {
 		p.add("coredns.minAvailable", "%d is not within 0 to replicas (%d)", c.MinAvailable, c.Replicas)
+	}
+	if c.MinAvailable != 0 && c.MaxUnavailable != "" {
+		p.add("coredns.maxUnavailable", "is not allowed with minAvailable: a budget has one of them")
+	}
+	oneOfIfSet(p, "coredns.unhealthyPodEvictionPolicy", c.UnhealthyPodEvictionPolicy, UnhealthyPodEvictionPolicies())
+	if c.UnhealthyPodEvictionPolicy != "" && c.MinAvailable == 0 && c.MaxUnavailable == "" {
+		p.add("coredns.unhealthyPodEvictionPolicy", "needs a budget: minAvailable or maxUnavailable")
+	}
+	oneOfIfSet(p, "coredns.antiAffinity", c.AntiAffinity, coredns.AntiAffinities())
+	for i, t := range c.TopologySpread {
+		oneOf(p, fmt.Sprintf("coredns.topologySpread[%d].by", i), t.By, coredns.SpreadBy())
+		oneOf(p, fmt.Sprintf("coredns.topologySpread[%d].whenUnsatisfiable", i), t.WhenUnsatisfiable, coredns.WhenUnsatisfiable())
+	}
+	for field, a := range map[string]coredns.Amount{"maxUnavailable": c.MaxUnavailable, "rollout.maxUnavailable": c.Rollout.MaxUnavailable, "rollout.maxSurge": c.Rollout.MaxSurge} {
+		if a != "" && !a.Valid() {
+			p.add("coredns."+field, "%q is neither a number of pods nor a share such as 33%%", a)
+		}
+	}
+	for field, d := range map[string]strict.Duration{"readiness.timeout": c.Readiness.Timeout, "readiness.initialDelay": c.Readiness.InitialDelay, "rollout.minReady": c.Rollout.MinReady} {
+		if d.D()%time.Second != 0 || d.D() > time.Minute {
+			p.add("coredns."+field, "%s is not a whole number of seconds, up to a minute", d.D())
+		}
 	}
 	if a := c.AutoScaling; a != (coredns.AutoScaling{}) {
 		validateReplicas("coredns.autoScaling.min", a.Min, p)

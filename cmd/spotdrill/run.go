@@ -33,6 +33,7 @@ type runOptions struct {
 	resume, shard      string
 	resumed            *reports.Report // the report in the folder resume
 	system             system.Options
+	loader             scenarios.Loader
 }
 
 // like sets what a run was played with, unless that was changed by a flag.
@@ -49,6 +50,9 @@ func (o *runOptions) like(was *reports.Report, changed func(flag string) bool) {
 		if len(o.policies) == 0 && was.Handler.Policy != "" {
 			o.policies = strings.Split(was.Handler.Policy, ",")
 		}
+	}
+	if !changed("platform") {
+		o.system.Platform.Name = was.Environment[history.PlatformKey]
 	}
 	if mode := was.Environment["kube-proxy"]; mode != "" && !changed("proxy-mode") {
 		o.system.ProxyMode = history.ProxyMode(mode)
@@ -90,6 +94,12 @@ func newRunCommand() *cobra.Command {
 				}
 				o.like(was, cmd.Flags().Changed)
 			}
+			var err error
+			// Another run's mode is chosen, unless that was another platform's.
+			like := (o.resume != "" || o.rerunFailed) && !cmd.Flags().Changed("platform")
+			if o.loader, err = session.OnPlatform(&o.system, like || cmd.Flags().Changed("proxy-mode")); err != nil {
+				return exitError{exitUsage, err}
+			}
 			if err := checkSystem(o.system); err != nil {
 				return err
 			}
@@ -122,8 +132,8 @@ func newRunCommand() *cobra.Command {
 	flags.StringSliceVar(&o.only, "only", nil, "play only scenarios whose name matches a `pattern`, such as 'coredns-*'")
 	flags.StringSliceVar(&o.skip, "skip", nil, "leave out scenarios whose name matches a `pattern`")
 	choices(cmd, &o.profiles, "profile", "play only scenarios of a `profile`", scenarios.Profiles())
-	flags.BoolVar(&o.rerunFailed, "rerun-failed", false, "play only what did not pass in the latest run, with its handler, set and kube-proxy mode")
-	flags.StringVar(&o.resume, "resume", "", "go on with the run in a `folder`, which ended before its last drill: play what is left, with its handler, set and kube-proxy mode")
+	flags.BoolVar(&o.rerunFailed, "rerun-failed", false, "play only what did not pass in the latest run, with its handler, set, platform and kube-proxy mode")
+	flags.StringVar(&o.resume, "resume", "", "go on with the run in a `folder`, which ended before its last drill: play what is left, with its handler, set, platform and kube-proxy mode")
 	flags.StringVar(&o.shard, "shard", "", "play only one of several equal `parts`, such as 2/4; spotdrill report merge joins their reports")
 	flags.IntVar(&o.repeat, "repeat", 1, "times to play each scenario; the worst outcome counts")
 	flags.BoolVar(&o.keep, "keep", false, "stop at the first drill that does not pass, and leave the cluster as it is")
@@ -133,12 +143,13 @@ func newRunCommand() *cobra.Command {
 	systemFlags(flags, &o.system)
 	completeFlag(cmd, "set", history.Words(scenarios.Sets())...)
 	completeFlag(cmd, "handler", handler.Names()...)
+	completeFlag(cmd, "platform", scenarios.Platforms()...)
 	cmd.SetFlagErrorFunc(flagOfLive)
 	underHeadings(cmd,
 		flagGroup{"What is played", []string{"set", "profile", "only", "skip", "rerun-failed", "resume", "shard", "repeat"}},
 		flagGroup{"With which handler", []string{"handler", "handler-image", "iam-policy"}},
 		flagGroup{"How, and where the results are", []string{"dry-run", "json", "keep", "out"}},
-		flagGroup{"The cluster", []string{"cluster", "proxy-mode", "source", "binary"}})
+		flagGroup{"The cluster", []string{"cluster", "platform", "proxy-mode", "source", "binary"}})
 	return cmd
 }
 
@@ -153,7 +164,7 @@ func flagOfLive(cmd *cobra.Command, err error) error {
 
 // options are those of a session.
 func (o runOptions) options(args []string, console io.Writer) (session.Options, error) {
-	chosen, err := o.choose(scenarios.Set(o.set), args, o.out)
+	chosen, err := o.choose(o.loader, scenarios.Set(o.set), args, o.out)
 	if err != nil {
 		return session.Options{}, err
 	}
@@ -285,6 +296,9 @@ func howToGoOn(s *session.Session) string {
 	}
 	if s.System.ProxyMode != history.IPTables {
 		mode = " --proxy-mode " + string(s.System.ProxyMode)
+	}
+	if name := s.System.Platform.Name; name != "" {
+		mode += " --platform " + name
 	}
 	var b strings.Builder
 	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spotdrill/spotdrill/framework/verdict"
 	"github.com/spotdrill/spotdrill/reports"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
@@ -60,7 +61,7 @@ func TestRerunFailedPlaysWhatDidNotPass(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(latest, reports.YAMLFile), text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	chosen, err := selection{rerunFailed: true}.choose(scenarios.Fast, nil, out)
+	chosen, err := selection{rerunFailed: true}.choose(verdict.Scenarios(), scenarios.Fast, nil, out)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +72,7 @@ func TestRerunFailedPlaysWhatDidNotPass(t *testing.T) {
 	if want := []string{"spot-notice-drains-node", "state-stopping-drains-node"}; !slices.Equal(names, want) {
 		t.Errorf("%v, want %v", names, want)
 	}
-	if _, err := (selection{rerunFailed: true}).choose(scenarios.Fast, []string{"a"}, out); err == nil || !strings.Contains(err.Error(), "use only one of them") {
+	if _, err := (selection{rerunFailed: true}).choose(verdict.Scenarios(), scenarios.Fast, []string{"a"}, out); err == nil || !strings.Contains(err.Error(), "use only one of them") {
 		t.Errorf("with names as well: %v", err)
 	}
 }

@@ -25,7 +25,7 @@ type selection struct {
 
 // choose returns the scenarios of a set, or the named ones, that match the selection.
 // Out is the folder of runs.
-func (sel selection) choose(set scenarios.Set, names []string, out string) ([]scenarios.Scenario, error) {
+func (sel selection) choose(loader scenarios.Loader, set scenarios.Set, names []string, out string) ([]scenarios.Scenario, error) {
 	if err := sel.check(); err != nil {
 		return nil, err
 	}
@@ -41,7 +41,7 @@ func (sel selection) choose(set scenarios.Set, names []string, out string) ([]sc
 			return nil, errAllPassed
 		}
 	}
-	chosen, err := verdict.Scenarios().Select(set, names)
+	chosen, err := loader.Select(set, names)
 	if err != nil {
 		return nil, err
 	}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/spotdrill/spotdrill/framework/handler"
 	"github.com/spotdrill/spotdrill/framework/sweep"
-	"github.com/spotdrill/spotdrill/framework/verdict"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
@@ -24,10 +23,14 @@ func newSweepCommand() *cobra.Command {
 		Args:      cobra.ExactArgs(1),
 		ValidArgs: scenarios.Sweeps(),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			loader, err := onPlatform(cmd, &opts.System)
+			if err != nil {
+				return err
+			}
 			if err := checkSystem(opts.System); err != nil {
 				return err
 			}
-			matrix, err := verdict.Scenarios().LoadSweep(args[0])
+			matrix, err := loader.LoadSweep(args[0])
 			if err != nil {
 				return exitError{exitUsage, err}
 			}

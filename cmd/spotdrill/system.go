@@ -23,6 +23,9 @@ func newUpCommand() *cobra.Command {
 		Short: "Create or reuse the cluster and LocalStack",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if _, err := onPlatform(cmd, &opts); err != nil {
+				return err
+			}
 			if err := checkSystem(opts); err != nil {
 				return err
 			}
@@ -71,6 +74,7 @@ func systemFlags(flags *pflag.FlagSet, opts *system.Options) {
 	}
 	clusterFlag(flags, opts)
 	flags.StringVar((*string)(&opts.ProxyMode), "proxy-mode", string(history.IPTables), "kube-proxy's `mode`: "+strings.Join(history.Words(history.ProxyModes()), ", "))
+	platformFlag(flags, &opts.Platform.Name)
 	flags.StringVar(&opts.Source, "source", ".", "`folder` of a checkout, to build images if no registry answers")
 	flags.StringVar(&opts.Binary, "binary", self, "static spotdrill `file` to run in the cluster")
 	flags.Lookup("binary").DefValue = "this program"

@@ -81,6 +81,8 @@ type Options struct {
 	Network   string // of the engine; exists and is ours
 	Image     string // of the nodes
 	ProxyMode string // iptables, nftables or ipvs
+	// MinSyncPeriod is kube-proxy's; 0: Kubernetes' default.
+	MinSyncPeriod time.Duration
 	// Spares is how many spare workers a new cluster gets.
 	Spares int
 	// KubeconfigDir is the folder for the kubeconfig and the files that nodes mount. The
@@ -185,7 +187,7 @@ func (c *Cluster) Create(ctx context.Context, opts Options) error {
 
 // render returns kind's configuration for the cluster.
 func (o Options) render(spares int) ([]byte, error) {
-	return kind.Render(o.Image, o.KubeconfigDir, o.ProxyMode, spares)
+	return kind.Render(o.Image, o.KubeconfigDir, o.ProxyMode, o.MinSyncPeriod, spares)
 }
 
 // Digest identifies everything that the cluster is created from, but for the number of spare

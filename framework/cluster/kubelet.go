@@ -57,10 +57,6 @@ func (c *Cluster) StartKubelet(ctx context.Context, node string) error {
 	return c.waitHeartbeat(ctx, node, started)
 }
 
-// criticalPods is how much of a shutdown's grace period is for pods of system priority classes, such
-// as CoreDNS, in seconds.
-const criticalPods = 10
-
 // setShutdownGrace changes the kubelet's configuration and starts it again, with the login manager
 // that delays a shutdown for it (systemd-logind).
 const setShutdownGrace = `set -e
@@ -69,18 +65,21 @@ rm -f /etc/systemd/logind.conf.d/99-kubelet.conf
 systemctl start systemd-logind
 systemctl restart kubelet`
 
-// inhibitors lists who delays a shutdown of the node.
-const inhibitors = "busctl call org.freedesktop.login1 /org/freedesktop/login1 org.freedesktop.login1.Manager ListInhibitors"
+// inhibitors lists who delays a shutdown of the node, and inhibitDelay for how long the login manager lets
+// them, in microseconds.
+const (
+	manager      = "org.freedesktop.login1 /org/freedesktop/login1 org.freedesktop.login1.Manager"
+	inhibitors   = "busctl call " + manager + " ListInhibitors"
+	inhibitDelay = "busctl get-property " + manager + " InhibitDelayMaxUSec"
+)
 
 // SetShutdownGracePeriod sets for how long the kubelet of a node delays its shutdown to end the pods
-// gracefully (shutdownGracePeriod; 0 turns that off), and waits until the kubelet runs with it.
-func (c *Cluster) SetShutdownGracePeriod(ctx context.Context, node string, grace time.Duration) error {
-	critical := "0s"
-	if grace > 0 {
-		critical = fmt.Sprintf("%ds", criticalPods)
-	}
+// gracefully (shutdownGracePeriod; 0 turns that off), and the part of it for pods of system priority classes
+// (shutdownGracePeriodCriticalPods). It waits until the kubelet runs with it and the login manager grants the delay:
+// the kubelet raises InhibitDelayMaxSec itself, in 99-kubelet.conf.
+func (c *Cluster) SetShutdownGracePeriod(ctx context.Context, node string, grace, critical time.Duration) error {
 	started := time.Now()
-	if _, err := c.engine.Exec(ctx, node, nil, "sh", "-c", setShutdownGrace, "sh", grace.String(), critical); err != nil {
+	if _, err := c.engine.Exec(ctx, node, nil, "sh", "-c", setShutdownGrace, "sh", grace.String(), critical.String()); err != nil {
 		return fmt.Errorf("set the shutdown grace period of %s: %w", node, err)
 	}
 	if err := c.waitHeartbeat(ctx, node, started); err != nil || grace == 0 {
@@ -94,21 +93,36 @@ func (c *Cluster) SetShutdownGracePeriod(ctx context.Context, node string, grace
 		case !strings.Contains(out, "kubelet"):
 			return "the login manager lists no inhibitor of the kubelet: " + out
 		}
-		return ""
+		if out, err = c.engine.Exec(ctx, node, nil, "sh", "-c", inhibitDelay); err != nil {
+			return err.Error()
+		}
+		return whyTooShort(out, grace)
 	})
 }
 
-// shutdownTimeout is what EC2 gives an operating system to shut down: some minutes.
-const shutdownTimeout = 3 * time.Minute
+// whyTooShort returns why what busctl prints of inhibitDelay is not at least the grace period, or "".
+func whyTooShort(printed string, grace time.Duration) string {
+	var us int64
+	if _, err := fmt.Sscanf(printed, "t %d", &us); err != nil {
+		return fmt.Sprintf("the login manager's InhibitDelayMaxSec cannot be read from %q", printed)
+	}
+	if delay := time.Duration(us) * time.Microsecond; delay < grace {
+		return fmt.Sprintf("the login manager's InhibitDelayMaxSec is %s, less than the %s that the kubelet requests", delay, grace)
+	}
+	return ""
+}
+
+// afterGracePeriod bounds what a shutdown takes after the kubelet's grace period: services have 90 s to stop.
+const afterGracePeriod = 2 * time.Minute
 
 // Shutdown shuts a node down as EC2 does when an instance is terminated: its operating system is
-// asked to power off. It returns when the node's container has ended.
-func (c *Cluster) Shutdown(ctx context.Context, node string) error {
-	const powerOff = "systemctl start systemd-logind && busctl call org.freedesktop.login1 /org/freedesktop/login1 org.freedesktop.login1.Manager PowerOff b false"
+// asked to power off. It returns when the node's container has ended. Grace is what SetShutdownGracePeriod has set.
+func (c *Cluster) Shutdown(ctx context.Context, node string, grace time.Duration) error {
+	const powerOff = "systemctl start systemd-logind && busctl call " + manager + " PowerOff b false"
 	if _, err := c.engine.Exec(ctx, node, nil, "sh", "-c", powerOff); err != nil {
 		return fmt.Errorf("shut %s down: %w", node, err)
 	}
-	return wait.Until(ctx, shutdownTimeout, node+" to shut down", func(ctx context.Context) string {
+	return wait.Until(ctx, grace+afterGracePeriod, node+" to shut down", func(ctx context.Context) string {
 		running, err := c.engine.Running(ctx, node)
 		switch {
 		case err != nil:

@@ -14,9 +14,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/util/retry"
 	"k8s.io/kubectl/pkg/util/podutils"
@@ -110,7 +108,7 @@ func (d *CoreDNS) Set(ctx context.Context, want coredns.Settings) error {
 	if _, upgraded := deploy.Spec.Template.Annotations[addOnVersion]; !upgraded && deploy.Spec.Template.Annotations[settingsMark] == mark && d.whyNotSet(ctx, mark, text, want) == "" {
 		return nil
 	}
-	if err := d.setBudget(ctx, want.MinAvailable); err != nil {
+	if err := d.setBudget(ctx, budgetOf(want)); err != nil {
 		return err
 	}
 	err = d.replace(ctx, text, func(deploy *appsv1.Deployment) {
@@ -127,92 +125,6 @@ func (d *CoreDNS) Set(ctx context.Context, want coredns.Settings) error {
 	return wait.Until(ctx, readyTimeout, fmt.Sprintf("CoreDNS with %s", want), func(ctx context.Context) string {
 		return d.whyNotSet(ctx, mark, text, want)
 	})
-}
-
-func setTemplate(deploy *appsv1.Deployment, original appsv1.DeploymentSpec, want coredns.Settings, mark string) {
-	template := &deploy.Spec.Template
-	template.Annotations = nodes.With(template.Annotations, settingsMark, mark)
-	delete(template.Annotations, coredns.DoNotDisrupt)
-	if want.DoNotDisrupt {
-		template.Annotations[coredns.DoNotDisrupt] = "true"
-	}
-	deploy.Spec.Replicas = ptr.To(int32(want.Replicas))
-
-	spec := &template.Spec
-	spec.TerminationGracePeriodSeconds = ptr.To(int64(want.GracePeriod.D().Seconds()))
-	delete(spec.NodeSelector, nodes.CapacityLabel)
-	delete(spec.NodeSelector, coredns.LaunchedKey)
-	delete(spec.NodeSelector, nowhere)
-	spec.Tolerations = slices.Clone(original.Template.Spec.Tolerations)
-	for _, t := range want.Tolerations {
-		spec.Tolerations = append(spec.Tolerations, corev1.Toleration{
-			Key: t.Key, Operator: corev1.TolerationOperator(t.Operator), Value: t.Value, Effect: corev1.TaintEffect(t.Effect), TolerationSeconds: t.TolerationSeconds,
-		})
-	}
-	self := &metav1.LabelSelector{MatchLabels: map[string]string{appLabel: service}}
-	spec.Affinity, spec.TopologySpreadConstraints = nil, nil
-	apart := corev1.PodAffinityTerm{LabelSelector: self, TopologyKey: corev1.LabelHostname}
-	if want.Placement == coredns.Anywhere {
-		spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
-			PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{{Weight: 100, PodAffinityTerm: apart}},
-		}}
-	} else if want.Placement != coredns.OnOnDemand && !want.ShareNodes {
-		spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
-			RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{apart},
-		}}
-	}
-	switch want.Placement {
-	case coredns.OnOnDemand, coredns.OnSpot:
-		spec.NodeSelector = nodes.With(spec.NodeSelector, nodes.CapacityLabel, string(want.Placement))
-	case coredns.Launched:
-		spec.NodeSelector = nodes.With(spec.NodeSelector, coredns.LaunchedKey, "true")
-		spec.Tolerations = append(spec.Tolerations, corev1.Toleration{Key: coredns.LaunchedKey, Operator: corev1.TolerationOpExists})
-	case coredns.Spread:
-		spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
-			MaxSkew: 1, TopologyKey: nodes.CapacityLabel, WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: self,
-		}}
-	}
-}
-
-// setLife gives the container of CoreDNS its probes and its preStop hook. The probes request what the Corefile serves.
-func setLife(c, original *corev1.Container, want coredns.Settings, corefile coredns.Corefile) {
-	for _, of := range []struct {
-		now, before *corev1.Probe
-		serves      []coredns.Address
-	}{{c.ReadinessProbe, original.ReadinessProbe, corefile.Ready}, {c.LivenessProbe, original.LivenessProbe, corefile.Health}} {
-		if of.now == nil || of.now.HTTPGet == nil || of.before == nil || of.before.HTTPGet == nil {
-			continue
-		}
-		of.now.HTTPGet.Port = of.before.HTTPGet.Port
-		if want.Corefile != "" && len(of.serves) > 0 {
-			of.now.HTTPGet.Port = intstr.Parse(of.serves[0].Port)
-		}
-	}
-	if c.ReadinessProbe != nil {
-		c.ReadinessProbe.PeriodSeconds = int32(want.Readiness.Period.D().Seconds())
-		c.ReadinessProbe.FailureThreshold = int32(want.Readiness.FailureThreshold)
-	}
-	c.Lifecycle = original.Lifecycle
-	if want.PreStop != 0 {
-		c.Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: int64(want.PreStop.D().Seconds())}}}
-	}
-}
-
-// setRequests gives the container of CoreDNS the resources that it had originally, and those
-// that are wanted.
-func setRequests(c, original *corev1.Container, want coredns.Settings) {
-	wanted := corev1.ResourceList{}
-	if want.Memory != "" {
-		wanted[corev1.ResourceMemory] = resource.MustParse(want.Memory) // the scenario's loader checked it
-	}
-	if want.PodENI {
-		wanted[coredns.PodENI] = resource.MustParse("1")
-	}
-	c.Resources = *original.Resources.DeepCopy()
-	for name, quantity := range wanted {
-		c.Resources.Requests = nodes.With(c.Resources.Requests, name, quantity)
-		c.Resources.Limits = nodes.With(c.Resources.Limits, name, quantity)
-	}
 }
 
 // containerOf is the container of CoreDNS; nil if there is none.

@@ -132,7 +132,7 @@ func TestCoreDNSIsPlaced(t *testing.T) {
 // Each is set after the one before: nothing of that may be left.
 func TestTheLifeOfCoreDNSPodsIsSet(t *testing.T) {
 	probe := func(path string, port intstr.IntOrString) *corev1.Probe {
-		return &corev1.Probe{PeriodSeconds: 10, FailureThreshold: 3, ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path, Port: port}}}
+		return &corev1.Probe{PeriodSeconds: 10, FailureThreshold: 3, TimeoutSeconds: 1, ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path, Port: port}}}
 	}
 	original := corev1.Container{Name: container, ReadinessProbe: probe("/ready", intstr.FromString("readiness-probe")), LivenessProbe: probe("/health", intstr.FromInt32(8080))}
 	c := original.DeepCopy()
@@ -146,6 +146,7 @@ func TestTheLifeOfCoreDNSPodsIsSet(t *testing.T) {
 		{coredns.Settings{Readiness: fast, PreStop: strict.Duration(7 * time.Second)}, "ready readiness-probe 1 x 1, health 8080, sleep 7"},
 		{coredns.Settings{Readiness: coredns.Defaults().Readiness, Corefile: elsewhere, Lameduck: strict.Duration(time.Second)}, "ready 9191 10 x 3, health 9090"},
 		{coredns.Settings{Readiness: fast, Corefile: ".:53 {\n  whoami\n}\n"}, "ready 8181 1 x 1, health 8080"},
+		{coredns.Settings{Readiness: coredns.Readiness{Period: strict.Duration(5 * time.Second), FailureThreshold: 1, Timeout: strict.Duration(5 * time.Second), InitialDelay: strict.Duration(30 * time.Second)}}, "ready readiness-probe 5 x 1 timeout 5 after 30, health 8080"},
 		{coredns.Defaults(), "ready readiness-probe 10 x 3, health 8080"},
 	} {
 		text, err := of.set.Text(".:53 {\n  health\n  ready\n}\n")
@@ -153,7 +154,11 @@ func TestTheLifeOfCoreDNSPodsIsSet(t *testing.T) {
 			t.Fatal(err)
 		}
 		setLife(c, &original, of.set, coredns.Read(coredns.Source{Text: text}))
-		got := fmt.Sprintf("ready %s %d x %d, health %s", c.ReadinessProbe.HTTPGet.Port.String(), c.ReadinessProbe.PeriodSeconds, c.ReadinessProbe.FailureThreshold, c.LivenessProbe.HTTPGet.Port.String())
+		r, timing := c.ReadinessProbe, ""
+		if r.TimeoutSeconds != 1 || r.InitialDelaySeconds != 0 {
+			timing = fmt.Sprintf(" timeout %d after %d", r.TimeoutSeconds, r.InitialDelaySeconds)
+		}
+		got := fmt.Sprintf("ready %s %d x %d%s, health %s", r.HTTPGet.Port.String(), r.PeriodSeconds, r.FailureThreshold, timing, c.LivenessProbe.HTTPGet.Port.String())
 		if c.Lifecycle != nil {
 			got += fmt.Sprintf(", sleep %d", c.Lifecycle.PreStop.Sleep.Seconds)
 		}
@@ -230,12 +235,63 @@ func TestLaunchedPodsOfCoreDNSShareANodeOnlyIfTheyMay(t *testing.T) {
 
 func TestTheBudgetOfCoreDNS(t *testing.T) {
 	d := &CoreDNS{client: fake.NewClientset()}
-	for _, want := range []int{0, 1, 1, 2, 0} {
-		if err := d.setBudget(t.Context(), want); err != nil {
+	for _, of := range []struct {
+		set  coredns.Settings
+		want string
+	}{
+		{coredns.Settings{}, ""},
+		{coredns.Settings{MinAvailable: 1}, "minAvailable 1"},
+		{coredns.Settings{MinAvailable: 1}, "minAvailable 1"},
+		{coredns.Settings{MaxUnavailable: "33%", UnhealthyPodEvictionPolicy: "AlwaysAllow"}, "maxUnavailable 33% AlwaysAllow"},
+		{coredns.Settings{MaxUnavailable: "1"}, "maxUnavailable 1"},
+		{coredns.Settings{}, ""},
+	} {
+		if err := d.setBudget(t.Context(), budgetOf(of.set)); err != nil {
 			t.Fatal(err)
 		}
-		if got, err := d.budget(t.Context()); err != nil || got != want {
-			t.Errorf("minAvailable %d, %v, want %d", got, err, want)
+		spec, err := d.budget(t.Context())
+		got := ""
+		if spec != nil {
+			if spec.MinAvailable != nil {
+				got += "minAvailable " + spec.MinAvailable.String()
+			}
+			if spec.MaxUnavailable != nil {
+				got += "maxUnavailable " + spec.MaxUnavailable.String()
+			}
+			got = strings.TrimSpace(got + " " + string(ptr.Deref(spec.UnhealthyPodEvictionPolicy, "")))
+		}
+		if err != nil || got != of.want {
+			t.Errorf("budget %q, %v, want %q", got, err, of.want)
+		}
+	}
+}
+
+// Each is set after the one before: nothing of that may be left.
+func TestPlatformsScheduleAndReplaceTheirPods(t *testing.T) {
+	original := appsv1.DeploymentSpec{Strategy: appsv1.DeploymentStrategy{Type: appsv1.RollingUpdateDeploymentStrategyType, RollingUpdate: &appsv1.RollingUpdateDeployment{MaxUnavailable: ptr.To(intstr.FromInt32(1)), MaxSurge: ptr.To(intstr.FromString("25%"))}}}
+	deploy := &appsv1.Deployment{Spec: *original.DeepCopy()}
+	byHost := []coredns.TopologySpread{{By: "zone", WhenUnsatisfiable: "ScheduleAnyway"}, {By: coredns.ByHost, WhenUnsatisfiable: "DoNotSchedule"}}
+	for _, of := range []struct {
+		set  coredns.Settings
+		want string
+	}{
+		{coredns.Settings{Placement: coredns.OnSpot, AntiAffinity: coredns.NoAntiAffinity, TopologySpread: byHost, Rollout: coredns.Rollout{MaxSurge: "10%"}}, "rollout 1 10%, ready 0; topology.kubernetes.io/zone ScheduleAnyway; kubernetes.io/hostname DoNotSchedule"},
+		{coredns.Settings{Placement: coredns.OnOnDemand, AntiAffinity: coredns.RequiredAntiAffinity, TopologySpread: byHost}, "rollout 1 25%, ready 0; topology.kubernetes.io/zone ScheduleAnyway"},
+		{coredns.Settings{Placement: coredns.OnSpot, AntiAffinity: coredns.PreferredAntiAffinity, Rollout: coredns.Rollout{MaxUnavailable: "0", MaxSurge: "1", MinReady: strict.Duration(9 * time.Second)}}, "rollout 0 1, ready 9; preferred"},
+		{coredns.Settings{Placement: coredns.Spread, AntiAffinity: coredns.RequiredAntiAffinity}, "rollout 1 25%, ready 0; required; karpenter.sh/capacity-type DoNotSchedule"},
+		{coredns.Settings{Placement: coredns.OnSpot}, "rollout 1 25%, ready 0; required"},
+	} {
+		setTemplate(deploy, original, of.set, "now")
+		spec, rolling := deploy.Spec.Template.Spec, deploy.Spec.Strategy.RollingUpdate
+		got := fmt.Sprintf("rollout %s %s, ready %d", rolling.MaxUnavailable, rolling.MaxSurge, deploy.Spec.MinReadySeconds)
+		if spec.Affinity != nil {
+			got += map[bool]string{true: "; required", false: "; preferred"}[len(spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0]
+		}
+		for _, c := range spec.TopologySpreadConstraints {
+			got += fmt.Sprintf("; %s %s", c.TopologyKey, c.WhenUnsatisfiable)
+		}
+		if got != of.want {
+			t.Errorf("%s:\n%s, want\n%s", of.set, got, of.want)
 		}
 	}
 }

@@ -7,12 +7,14 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 
 	"github.com/spotdrill/spotdrill/framework/cluster"
+	"github.com/spotdrill/spotdrill/framework/coredns"
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/wait"
 	"github.com/spotdrill/spotdrill/framework/wrap"
@@ -20,9 +22,9 @@ import (
 
 // state is everything that Set changes.
 type state struct {
-	Corefile     string                `json:"corefile"`
-	Deployment   appsv1.DeploymentSpec `json:"deployment"`
-	MinAvailable int                   `json:"minAvailable,omitempty"` // 0 without a budget
+	Corefile   string                            `json:"corefile"`
+	Deployment appsv1.DeploymentSpec             `json:"deployment"`
+	Budget     *policyv1.PodDisruptionBudgetSpec `json:"budget,omitempty"` // nil without one
 }
 
 // present reads the current state.
@@ -35,7 +37,7 @@ func (d *CoreDNS) present(ctx context.Context) (state, error) {
 	if err != nil {
 		return state{}, err
 	}
-	return state{Corefile: cm.Data["Corefile"], Deployment: deploy.Spec, MinAvailable: budget}, nil
+	return state{Corefile: cm.Data["Corefile"], Deployment: deploy.Spec, Budget: budget}, nil
 }
 
 // Restore restores CoreDNS to the state that it had when the cluster was created, and
@@ -52,7 +54,7 @@ func (d *CoreDNS) Restore(ctx context.Context) error {
 	if same(now, original) {
 		return nil
 	}
-	if err := d.setBudget(ctx, original.MinAvailable); err != nil {
+	if err := d.setBudget(ctx, original.Budget); err != nil {
 		return fmt.Errorf("restore CoreDNS: %w", err)
 	}
 	err = d.replace(ctx, original.Corefile, func(deploy *appsv1.Deployment) { deploy.Spec = original.Deployment })
@@ -130,37 +132,55 @@ func (d *CoreDNS) State(ctx context.Context) (string, error) {
 	return string(text), nil
 }
 
-// budget is the minAvailable of the CoreDNS pods' budget, 0 without one.
-func (d *CoreDNS) budget(ctx context.Context) (int, error) {
+// budget is what the budget of the CoreDNS pods specifies; nil without one.
+func (d *CoreDNS) budget(ctx context.Context) (*policyv1.PodDisruptionBudgetSpec, error) {
 	budget, err := d.client.PolicyV1().PodDisruptionBudgets(namespace).Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return 0, nil
+		return nil, nil
 	}
 	if err != nil {
-		return 0, fmt.Errorf("read the PodDisruptionBudget of CoreDNS: %w", err)
+		return nil, fmt.Errorf("read the PodDisruptionBudget of CoreDNS: %w", err)
 	}
-	minAvailable := ptr.Deref(budget.Spec.MinAvailable, intstr.IntOrString{})
-	return minAvailable.IntValue(), nil
+	return &budget.Spec, nil
 }
 
-// setBudget gives the CoreDNS pods a budget with that minAvailable; 0 removes it.
-func (d *CoreDNS) setBudget(ctx context.Context, minAvailable int) error {
-	if now, err := d.budget(ctx); err != nil || now == minAvailable {
+// budgetOf is what the budget of CoreDNS with the settings specifies; nil without one.
+func budgetOf(want coredns.Settings) *policyv1.PodDisruptionBudgetSpec {
+	if want.MinAvailable == 0 && want.MaxUnavailable == "" {
+		return nil
+	}
+	spec := &policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{appLabel: service}}}
+	if want.MinAvailable != 0 {
+		spec.MinAvailable = ptr.To(intstr.FromInt32(int32(want.MinAvailable)))
+	}
+	spec.MaxUnavailable = amountOf(want.MaxUnavailable)
+	if want.UnhealthyPodEvictionPolicy != "" {
+		spec.UnhealthyPodEvictionPolicy = ptr.To(policyv1.UnhealthyPodEvictionPolicyType(want.UnhealthyPodEvictionPolicy))
+	}
+	return spec
+}
+
+// amountOf is a number of pods as Kubernetes has it; nil for none.
+func amountOf(a coredns.Amount) *intstr.IntOrString {
+	if a == "" {
+		return nil
+	}
+	return ptr.To(intstr.Parse(string(a)))
+}
+
+// setBudget gives the CoreDNS pods a budget, or removes it.
+func (d *CoreDNS) setBudget(ctx context.Context, want *policyv1.PodDisruptionBudgetSpec) error {
+	now, err := d.budget(ctx)
+	if err != nil || equality.Semantic.DeepEqual(now, want) {
 		return err
 	}
 	budgets := d.client.PolicyV1().PodDisruptionBudgets(namespace)
 	if err := budgets.Delete(ctx, name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("remove the PodDisruptionBudget of CoreDNS: %w", err)
 	}
-	if minAvailable == 0 {
+	if want == nil {
 		return nil
 	}
-	_, err := budgets.Create(ctx, &policyv1.PodDisruptionBudget{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec: policyv1.PodDisruptionBudgetSpec{
-			MinAvailable: ptr.To(intstr.FromInt32(int32(minAvailable))),
-			Selector:     &metav1.LabelSelector{MatchLabels: map[string]string{appLabel: service}},
-		},
-	}, metav1.CreateOptions{})
+	_, err = budgets.Create(ctx, &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: *want}, metav1.CreateOptions{})
 	return wrap.Errorf(err, "create a PodDisruptionBudget of CoreDNS")
 }

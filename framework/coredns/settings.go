@@ -1,9 +1,11 @@
 package coredns
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"regexp"
 	"strings"
 	"time"
 
@@ -43,8 +45,20 @@ type Settings struct {
 	// more queries are in flight at the same time.
 	Delay strict.Duration `yaml:"delay,omitempty"`
 	// MinAvailable is that of a PodDisruptionBudget of the CoreDNS pods: how many must stay
-	// Ready. Left out, there is no budget, as kubeadm leaves it.
+	// Ready. With neither it nor MaxUnavailable, there is no budget, as kubeadm leaves it.
 	MinAvailable int `yaml:"minAvailable,omitempty"`
+	// MaxUnavailable is that of the budget in place of MinAvailable: a number of pods, or a share such as 33%.
+	MaxUnavailable Amount `yaml:"maxUnavailable,omitempty"`
+	// UnhealthyPodEvictionPolicy is the budget's field with that name; left out, it is IfHealthyBudget.
+	UnhealthyPodEvictionPolicy string `yaml:"unhealthyPodEvictionPolicy,omitempty"`
+	// AntiAffinity is whether two of the pods may run on one node. Left out, it follows from the placement. It has no
+	// effect with placement on-demand, which has one node, nor with ShareNodes.
+	AntiAffinity AntiAffinity `yaml:"antiAffinity,omitempty"`
+	// TopologySpread are the topology spread constraints of the pods, with a maxSkew of 1. Those by host have no effect
+	// with placement on-demand, which has one node.
+	TopologySpread []TopologySpread `yaml:"topologySpread,omitempty"`
+	// Rollout is how the Deployment replaces its pods; left out, as kubeadm sets it.
+	Rollout Rollout `yaml:"rollout,omitempty"`
 	// DoNotDisrupt reports whether the pods have the annotation karpenter.sh/do-not-disrupt.
 	DoNotDisrupt bool `yaml:"doNotDisrupt,omitempty"`
 	// Memory is what each pod requests, such as 2Gi; left out, as kubeadm sets it. Use it to
@@ -64,6 +78,79 @@ type Settings struct {
 	Corefile string `yaml:"corefile,omitempty"`
 	// ShareNodes lets pods with placement launched run on one node, if they fit.
 	ShareNodes bool `yaml:"shareNodes,omitempty"`
+}
+
+// Amount is a number of pods, or a share of them such as 33%.
+type Amount string
+
+var amount = regexp.MustCompile(`^([0-9]{1,4}|[0-9]{1,2}%|100%)$`)
+
+// Valid reports whether it is one.
+func (a Amount) Valid() bool { return amount.MatchString(string(a)) }
+
+// AntiAffinity is whether two CoreDNS pods may run on one node.
+type AntiAffinity string
+
+// The anti-affinities: pods may share a node, rather do not, or never do.
+const (
+	NoAntiAffinity        AntiAffinity = "none"
+	PreferredAntiAffinity AntiAffinity = "preferred"
+	RequiredAntiAffinity  AntiAffinity = "required"
+)
+
+// AntiAffinities lists every one.
+func AntiAffinities() []AntiAffinity {
+	return []AntiAffinity{NoAntiAffinity, PreferredAntiAffinity, RequiredAntiAffinity}
+}
+
+// TopologySpread is a topology spread constraint of the CoreDNS pods.
+type TopologySpread struct {
+	// By is what the pods are spread over: host or zone. All nodes of a drill are in one zone.
+	By string `yaml:"by"`
+	// WhenUnsatisfiable is DoNotSchedule or ScheduleAnyway.
+	WhenUnsatisfiable string `yaml:"whenUnsatisfiable"`
+}
+
+// ByHost is the topology of nodes, see SpreadBy.
+const ByHost = "host"
+
+// SpreadBy lists what pods can be spread over, and WhenUnsatisfiable what happens if they cannot.
+func SpreadBy() []string { return []string{ByHost, "zone"} }
+
+// WhenUnsatisfiable lists what happens to a pod that would break a topology spread constraint.
+func WhenUnsatisfiable() []string { return []string{"DoNotSchedule", "ScheduleAnyway"} }
+
+// Rollout is how a Deployment replaces its pods.
+type Rollout struct {
+	// MaxUnavailable is how many pods may be missing meanwhile: a number, or a share such as 25%.
+	MaxUnavailable Amount `yaml:"maxUnavailable,omitempty"`
+	// MaxSurge is how many pods there may be in addition: a number, or a share such as 25%.
+	MaxSurge Amount `yaml:"maxSurge,omitempty"`
+	// MinReady is minReadySeconds, in whole seconds: how long a pod must be Ready to count as available.
+	MinReady strict.Duration `yaml:"minReady,omitempty"`
+}
+
+// ofScheduling are the settings of the budget, the scheduling and the rollout that differ from those of kubeadm, in words.
+func (s Settings) ofScheduling() (words []string) {
+	if s.MaxUnavailable != "" {
+		words = append(words, "maxUnavailable "+string(s.MaxUnavailable))
+	}
+	if s.UnhealthyPodEvictionPolicy != "" {
+		words = append(words, "unhealthyPodEvictionPolicy "+s.UnhealthyPodEvictionPolicy)
+	}
+	if s.AntiAffinity != "" {
+		words = append(words, "anti-affinity "+string(s.AntiAffinity))
+	}
+	for _, t := range s.TopologySpread {
+		words = append(words, fmt.Sprintf("spread by %s (%s)", t.By, t.WhenUnsatisfiable))
+	}
+	if r := s.Rollout; r.MaxUnavailable != "" || r.MaxSurge != "" {
+		words = append(words, fmt.Sprintf("rollout with maxUnavailable %s and maxSurge %s", cmp.Or(r.MaxUnavailable, "1"), cmp.Or(r.MaxSurge, "25%")))
+	}
+	if s.Rollout.MinReady != 0 {
+		words = append(words, fmt.Sprintf("minReady %s", s.Rollout.MinReady.D()))
+	}
+	return words
 }
 
 // Toleration is a toleration of the CoreDNS pods, as Kubernetes has it.
@@ -178,7 +265,7 @@ func (s Settings) String() string {
 	if s.ShareNodes {
 		text += ", pods share nodes"
 	}
-	for _, change := range s.OfOperators() {
+	for _, change := range append(s.OfOperators(), s.ofScheduling()...) {
 		text += ", " + change
 	}
 	if s.AutoScaling != (AutoScaling{}) {
@@ -218,9 +305,13 @@ func (s Settings) MarshalJSON() ([]byte, error) {
 		PreStop          string    `json:"preStop,omitempty"`
 		Tolerations      []string  `json:"tolerations,omitempty"`
 		Corefile         string    `json:"corefile,omitempty"`
+		ReadinessTimeout string    `json:"readinessTimeout,omitempty"`
+		ReadinessDelay   string    `json:"readinessInitialDelay,omitempty"`
+		Scheduling       []string  `json:"scheduling,omitempty"`
 	}{
 		s.lameduck(), s.Readiness.Period.D().String(), s.Readiness.FailureThreshold, s.GracePeriod.D().String(), s.Replicas, s.Placement, orNone(s.Delay), s.MinAvailable, s.DoNotDisrupt,
 		s.Memory, s.PodENI, s.ShareNodes, s.Unsafe, s.AutoScaling.String(), orNone(s.PreStop), tolerations, s.Corefile,
+		orNone(s.Readiness.Timeout), orNone(s.Readiness.InitialDelay), s.ofScheduling(),
 	})
 }
 
@@ -266,6 +357,10 @@ type Readiness struct {
 	Period strict.Duration `yaml:"period"`
 	// FailureThreshold is the number of failures in a row after which a pod is not Ready.
 	FailureThreshold int `yaml:"failureThreshold"`
+	// Timeout is how long a probe waits for an answer, in whole seconds; left out, 1s.
+	Timeout strict.Duration `yaml:"timeout,omitempty"`
+	// InitialDelay is how long a container runs before its first probe, in whole seconds; left out, 0s.
+	InitialDelay strict.Duration `yaml:"initialDelay,omitempty"`
 }
 
 // String is the probe in words.
@@ -273,7 +368,14 @@ func (r Readiness) String() string {
 	if r == (Readiness{}) {
 		return "no readiness probe"
 	}
-	return fmt.Sprintf("readiness %s x %d", r.Period.D(), r.FailureThreshold)
+	text := fmt.Sprintf("readiness %s x %d", r.Period.D(), r.FailureThreshold)
+	if r.Timeout != 0 {
+		text += fmt.Sprintf(" timeout %s", r.Timeout.D())
+	}
+	if r.InitialDelay != 0 {
+		text += fmt.Sprintf(" after %s", r.InitialDelay.D())
+	}
+	return text
 }
 
 // Unready returns how long a pod that fails the probe stays Ready at most.

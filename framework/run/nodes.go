@@ -31,8 +31,8 @@ func (o operator) prepare(ctx context.Context) error {
 			}
 		}
 	}
-	for name, grace := range o.Scenario.ShutDown() {
-		if err := o.cluster.SetShutdownGracePeriod(ctx, o.nodes[name].Name, grace); err != nil {
+	for name, down := range o.Scenario.ShutDown() {
+		if err := o.cluster.SetShutdownGracePeriod(ctx, o.nodes[name].Name, down.GracePeriod.D(), down.CriticalPods.D()); err != nil {
 			return err
 		}
 	}

@@ -70,9 +70,9 @@ func (p *Play) removeVPCCNI(ctx context.Context) error {
 func (p *Play) shutdownsAsBefore(ctx context.Context) error {
 	var errs []error
 	for _, r := range p.Drills {
-		for name, grace := range r.Scenario.ShutDown() {
-			if node, ok := r.nodes[name]; ok && grace != 0 {
-				errs = append(errs, p.sys.Cluster.SetShutdownGracePeriod(ctx, node.Name, 0))
+		for name, down := range r.Scenario.ShutDown() {
+			if node, ok := r.nodes[name]; ok && down.GracePeriod != 0 {
+				errs = append(errs, p.sys.Cluster.SetShutdownGracePeriod(ctx, node.Name, 0, 0))
 			}
 		}
 	}

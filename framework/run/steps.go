@@ -282,7 +282,7 @@ func (r *Runner) reclaim(ctx context.Context, step scenarios.Reclaim) error {
 	}
 	if step.Shutdown {
 		r.announce(history.NewNodeShutdown(node.Name, history.Instance(node.Instance)))
-		if err := r.cluster.Shutdown(ctx, node.Name); err != nil {
+		if err := r.cluster.Shutdown(ctx, node.Name, r.Scenario.ShutDown()[step.Node].GracePeriod.D()); err != nil {
 			return err
 		}
 		r.Record(history.NewReclaimed(node.Name, history.Instance(node.Instance)))

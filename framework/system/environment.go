@@ -6,6 +6,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/spotdrill/spotdrill/framework/cloud"
+	"github.com/spotdrill/spotdrill/framework/history"
 )
 
 // environment collects what a reader must know to repeat the run, and what its
@@ -21,6 +22,9 @@ func (s *System) environment(ctx context.Context, nodes, localstack string) map[
 		env["engine"] += " " + v
 	}
 	env["account"] = cloud.Account
+	if p := s.opts.Platform; p.Name != "" {
+		env[history.PlatformKey], env[history.PlatformLacksKey] = p.Name, p.Lacks
+	}
 	// A name can be moved to another image, an id cannot.
 	for name, ref := range map[string]string{"node-image-id": nodes, "localstack-image-id": localstack} {
 		if id, err := s.engine.Run(ctx, "image", "inspect", "--format", "{{.Id}}", ref); err == nil {

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -30,6 +31,8 @@ type Options struct {
 	// Cluster names the kind cluster, the queue, and what belongs to them.
 	Cluster   string
 	ProxyMode history.ProxyMode
+	// Platform is the preset of the drills.
+	Platform Platform
 	// Source is the checkout that images are built from if no registry answers.
 	Source string
 	// Binary is the static spotdrill binary that runs in the cluster.
@@ -44,6 +47,16 @@ type Options struct {
 	Kwok bool
 	// Log receives lines for the user; it must be set.
 	Log func(format string, args ...any)
+}
+
+// Platform is what a system has of a preset, see scenarios.Platform.
+type Platform struct {
+	// Name is empty without a preset.
+	Name string
+	// Lacks is what a drill with it does not have of the platform.
+	Lacks string
+	// MinSyncPeriod is that of kube-proxy; 0: Kubernetes' default.
+	MinSyncPeriod time.Duration
 }
 
 // DefaultCluster is the cluster's name unless the user sets another.
@@ -207,7 +220,7 @@ func (s *System) clusterOptions(nodes string) (cluster.Options, error) {
 		return cluster.Options{}, err
 	}
 	return cluster.Options{
-		Name: s.opts.Cluster, Network: s.opts.Cluster, Image: nodes, ProxyMode: string(s.opts.ProxyMode),
+		Name: s.opts.Cluster, Network: s.opts.Cluster, Image: nodes, ProxyMode: string(s.opts.ProxyMode), MinSyncPeriod: s.opts.Platform.MinSyncPeriod,
 		Spares: s.opts.Spares, KubeconfigDir: filepath.Dir(kubeconfig),
 	}, nil
 }

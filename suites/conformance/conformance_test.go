@@ -34,7 +34,11 @@ var (
 func TestSpecs(t *testing.T) {
 	drillFlag.SkipUnless(t, "conformance")
 	set := scenarios.Set(*setFlag)
-	chosen, err := verdict.Scenarios().Select(set, flags.Names(*scenariosFlag))
+	loader, err := systemFlags.Scenarios()
+	if err != nil {
+		t.Fatal(err)
+	}
+	chosen, err := loader.Select(set, flags.Names(*scenariosFlag))
 	if err != nil {
 		t.Fatal(err)
 	}

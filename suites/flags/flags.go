@@ -13,6 +13,7 @@ import (
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/session"
 	"github.com/spotdrill/spotdrill/framework/system"
+	"github.com/spotdrill/spotdrill/scenarios"
 )
 
 // Drill is --drill. SkipUnless skips the test without it, so that go test ./... plays no
@@ -43,13 +44,14 @@ func AddBinary() *string {
 }
 
 // System are the flags of the system that is drilled.
-type System struct{ cluster, proxyMode, binary *string }
+type System struct{ cluster, proxyMode, platform, binary *string }
 
-// AddSystem adds --cluster, --proxy-mode and --binary.
+// AddSystem adds --cluster, --proxy-mode, --platform and --binary.
 func AddSystem() System {
 	return System{
 		cluster:   flag.String("cluster", system.DefaultCluster, "name of the kind cluster"),
-		proxyMode: flag.String("proxy-mode", string(history.IPTables), "kube-proxy's mode: "+strings.Join(history.Words(history.ProxyModes()), ", ")),
+		proxyMode: flag.String("proxy-mode", "", "kube-proxy's mode; empty: that of the platform, or iptables; else "+strings.Join(history.Words(history.ProxyModes()), ", ")),
+		platform:  flag.String("platform", "", "preset whose values the scenarios have: "+strings.Join(scenarios.Platforms(), ", ")),
 		binary:    AddBinary(),
 	}
 }
@@ -60,9 +62,25 @@ func (s System) Session(source string, opts session.Options) (*session.Session, 
 	if _, err := os.Stat(*s.binary); err != nil {
 		return nil, fmt.Errorf("the static spotdrill binary is not at --binary=%s: run `make build` first: %w", *s.binary, err)
 	}
-	opts.System = system.Options{Cluster: *s.cluster, ProxyMode: history.ProxyMode(*s.proxyMode), Source: source, Binary: *s.binary}
+	opts.System = s.options(source)
+	if _, err := session.OnPlatform(&opts.System, *s.proxyMode != ""); err != nil {
+		return nil, err
+	}
+	if opts.System.ProxyMode == "" {
+		opts.System.ProxyMode = history.IPTables
+	}
 	opts.Console = os.Stderr
 	return session.New(opts)
+}
+
+func (s System) options(source string) system.Options {
+	return system.Options{Cluster: *s.cluster, ProxyMode: history.ProxyMode(*s.proxyMode), Platform: system.Platform{Name: *s.platform}, Source: source, Binary: *s.binary}
+}
+
+// Scenarios is a loader with the values of the preset.
+func (s System) Scenarios() (scenarios.Loader, error) {
+	opts := s.options("")
+	return session.OnPlatform(&opts, true)
 }
 
 // Handler are the flags of the handler under test.
