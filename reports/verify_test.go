@@ -2,6 +2,7 @@ package reports
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"os"
 	"path/filepath"
@@ -204,9 +205,11 @@ func TestVerifyComparesWithTheCatalogue(t *testing.T) {
 	for name, c := range map[string]struct {
 		forge    func(*Report)
 		old, new string // in the text
-		want     string // in the error; empty: it is verified
-		covers   string
-		unknown  bool
+		// The preset that it was played with, and the one in its environment if that is another.
+		platform, claimed string
+		want              string // in the error; empty: it is verified
+		covers            string
+		unknown           bool
 	}{
 		"the whole set": {covers: "of set fast with builtin; skipped: state-running-is-ignored,"},
 		"a drill that is named as left out": {
@@ -229,6 +232,12 @@ func TestVerifyComparesWithTheCatalogue(t *testing.T) {
 		"a check that was removed": {
 			forge: drill("state-running-is-ignored", "harness"), want: "the built-in scenario has the check untouched, and the report has no verdict of it",
 		},
+		"with a preset":          {platform: "eks-1.34", covers: "of set fast with builtin"},
+		"with another preset":    {platform: "eks-1.34", claimed: "kops", want: "its text is not that of the built-in scenario"},
+		"with a preset, unnamed": {claimed: "eks-1.34", want: "its text is not that of the built-in scenario"},
+		"with a preset of another build": {
+			claimed: "eks-2.0", unknown: true, want: `no platform is named "eks-2.0"`,
+		},
 		"another build's catalogue": {forge: func(r *Report) { r.Catalogue = other }, unknown: true, want: "was played with the catalogue " + other},
 		"no catalogue":              {forge: func(r *Report) { r.Catalogue = "" }, unknown: true, want: "does not record which catalogue"},
 		"a removed drill of another build's": {
@@ -237,7 +246,15 @@ func TestVerifyComparesWithTheCatalogue(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			all, err := verdict.Scenarios().Select(scenarios.Fast, nil)
+			loader := verdict.Scenarios()
+			if c.platform != "" {
+				p, err := scenarios.PlatformNamed(c.platform)
+				if err != nil {
+					t.Fatal(err)
+				}
+				loader.Platform = p
+			}
+			all, err := loader.Select(scenarios.Fast, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -253,6 +270,9 @@ func TestVerifyComparesWithTheCatalogue(t *testing.T) {
 			r.Environment, r.Catalogue = map[string]string{}, forged.Catalogue
 			for _, name := range needed() {
 				r.Environment[name] = "v1"
+			}
+			if name := cmp.Or(c.claimed, c.platform); name != "" {
+				r.Environment[history.PlatformKey] = name
 			}
 			r.Results, r.Summary, r.Core, r.Extended, r.Profiles = nil, Counts{}, Counts{}, Counts{}, nil
 			for _, e := range forged.Results {

@@ -266,7 +266,7 @@ func (p *Platform) settings(data []byte, own Scenario) coredns.Settings {
 	if set("corefile") && !set("lameduck") {
 		c.Lameduck = own.CoreDNS.Lameduck
 	}
-	// Of the two forms of a budget, only one can be set.
+	// A budget has one of the two forms.
 	if set("minAvailable") {
 		c.MaxUnavailable, c.UnhealthyPodEvictionPolicy = "", own.CoreDNS.UnhealthyPodEvictionPolicy
 	} else if set("maxUnavailable") {

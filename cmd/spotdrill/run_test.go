@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"path/filepath"
@@ -25,6 +26,7 @@ func TestDryRunSaysWhatWouldBePlayed(t *testing.T) {
 		"by profile":                   {[]string{"--profile", "INCIDENT,PDB", "--set", "full"}, []string{"coredns-lost-without-handler", "budget-is-kept"}, []string{"spot-notice"}},
 		"as JSON":                      {[]string{"--json", "critical-pods-go-last"}, []string{`"scenario": "critical-pods-go-last"`, `"profile": "KARPENTER-ORDER"`, `"seconds": `}, []string{"SCENARIO"}},
 		"not claimed":                  {[]string{"--handler", "none"}, []string{"state-stopping-drains-node - skipped: not supported: the description of none does not claim state-change", "spot-notice-drains-node 39 s"}, nil},
+		"on a platform":                {[]string{"--platform", "eks-1.34", "--set", "full", "coredns-shut-down-as-configured"}, []string{"coredns-shut-down-as-configured"}, nil},
 		"an order that is not claimed": {[]string{"--handler", "nth", "critical-pods-go-last"}, []string{"critical-pods-go-last - skipped: not supported: the description of nth does not claim karpenter-order"}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -116,6 +118,18 @@ func TestResumePlaysWhatIsLeft(t *testing.T) {
 	stdout, stderr, code := spotdrill(t, "run", "--resume", dir, "--dry-run")
 	if code != 0 || !strings.Contains(stdout, "spot-notice-drains-node") || strings.Count(stdout, "\n") != 3 {
 		t.Errorf("exit code %d, printed %q, reported %q", code, stdout, stderr)
+	}
+	// It goes on with the values that it began with, whose preset this build may not have.
+	edited, err := os.ReadFile(filepath.Join(dir, reports.YAMLFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	edited = bytes.Replace(edited, []byte("kube-proxy: iptables"), []byte("kube-proxy: iptables\n  platform: eks-2.0"), 1)
+	if err := os.WriteFile(filepath.Join(dir, reports.YAMLFile), edited, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, stderr, code := spotdrill(t, "run", "--resume", dir, "--dry-run"); code != exitUsage || !strings.Contains(stderr, `no platform is named "eks-2.0"`) {
+		t.Errorf("with a preset of another build: exit code %d, reported %q", code, stderr)
 	}
 	for _, args := range [][]string{{"spot-notice-drains-node"}, {"--rerun-failed"}, {"--repeat", "2"}} {
 		_, stderr, code := spotdrill(t, append([]string{"run", "--resume", dir}, args...)...)

@@ -45,6 +45,8 @@ type document struct {
 func enums() map[reflect.Type][]string {
 	return map[reflect.Type][]string{
 		reflect.TypeFor[coredns.Placement]():                 history.Words(coredns.Placements()),
+		reflect.TypeFor[coredns.AntiAffinity]():              history.Words(coredns.AntiAffinities()),
+		reflect.TypeFor[history.ProxyMode]():                 history.Words(history.ProxyModes()),
 		reflect.TypeFor[history.NoticeType]():                history.Words(history.AllNoticeTypes()),
 		reflect.TypeFor[history.FaultType]():                 history.Words(history.FaultTypes(history.FaultTargets()...)),
 		reflect.TypeFor[history.CommitPoint]():               history.Words(history.CommitPoints()),
@@ -88,6 +90,7 @@ func documents() []document {
 				"Scenario.feature": feature.Names(), "Scenario.handler": {scenarios.HandlerUnderTest, scenarios.HandlerNone},
 				"Pick.capacity": capacities, "Toleration.operator": coredns.Operators(), "Toleration.effect": append(scenarios.TaintEffects(), coredns.NoExecute), "Pick.runs": {"coredns"}, "Taint.effect": scenarios.TaintEffects(), "Notice.action": scenarios.NoticeActions(),
 				"Fault.actions": fault.Actions(), "Fault.verbs": fault.Verbs(), "Fault.capacity": capacities,
+				"CoreDNS.unhealthyPodEvictionPolicy": scenarios.UnhealthyPodEvictionPolicies(), "TopologySpread.by": coredns.SpreadBy(), "TopologySpread.whenUnsatisfiable": coredns.WhenUnsatisfiable(),
 				"Pods.kind": scenarios.PodKinds(), "Budget.unhealthyPodEvictionPolicy": scenarios.UnhealthyPodEvictionPolicies(),
 				"Losses.mode": modes, "Calls.to": {string(history.OnQueue), string(history.OnAPI)}, "Do.addOn": scenarios.AddOns(), "Do.placement": {scenarios.Nowhere},
 			},
@@ -120,6 +123,19 @@ func documents() []document {
 			intro: "A matrix of CoreDNS settings is one YAML file. [Which lameduck is safe](advice.md) is an introduction with an example. " +
 				"This page documents every field.",
 			values: map[string][]string{"Sweep.apiVersion": {scenarios.APIVersion}, "Sweep.kind": {scenarios.SweepKind}, "Sweep.mode": modes},
+		},
+		{
+			name: "platform", title: "spotdrill platform", root: scenarios.Platform{}, packages: []string{"scenarios", "framework/coredns"},
+			intro: "A preset of `--platform` is one YAML file in `scenarios/platforms`: what a distribution of Kubernetes has by default, with a " +
+				"source for each value. [Platforms](platforms.md) has what is lost with each. This page documents every field.",
+			values: map[string][]string{
+				"Platform.apiVersion": {scenarios.APIVersion}, "Platform.kind": {scenarios.PlatformKind}, "Toleration.operator": coredns.Operators(), "Toleration.effect": append(scenarios.TaintEffects(), coredns.NoExecute),
+				"CoreDNS.unhealthyPodEvictionPolicy": scenarios.UnhealthyPodEvictionPolicies(), "TopologySpread.by": coredns.SpreadBy(), "TopologySpread.whenUnsatisfiable": coredns.WhenUnsatisfiable(),
+			},
+			defaults: map[string]any{
+				"CoreDNS.placement": string(dns.Placement), "CoreDNS.replicas": dns.Replicas, "CoreDNS.lameduck": dns.Lameduck.D().String(), "CoreDNS.gracePeriod": dns.GracePeriod.D().String(),
+				"Readiness.period": dns.Readiness.Period.D().String(), "Readiness.failureThreshold": dns.Readiness.FailureThreshold,
+			},
 		},
 	}
 }

@@ -99,6 +99,7 @@ func files(t *testing.T, pattern string) []string {
 
 func TestWhatTheLoadersAcceptMatchesTheSchema(t *testing.T) {
 	for name, patterns := range map[string][]string{
+		"platform": {"../../scenarios/platforms/*.yaml"},
 		"scenario": {"../../scenarios/catalogue/*/*.yaml", "../../scenarios/testdata/valid.yaml"},
 		"handler":  {"../../framework/handler/descriptions/*/handler.yaml", "../../framework/handler/testdata/valid.yaml", "../../framework/handler/testdata/valid-workers.yaml"},
 	} {
