@@ -96,9 +96,12 @@ const maxLameduck = time.Minute
 // spotWorkers is how many of the cluster's fixed workers are spot nodes (kind/cluster.yaml).
 const spotWorkers = 3
 
-// KeepsDNSPod reports whether some CoreDNS pod stays throughout the drill: no step
+// KeepsDNSPod reports whether some CoreDNS pod stays throughout the drill: there are several, no step
 // or auto scaling acts on all of them, and the steps do not act on all nodes that they run on.
 func (s Scenario) KeepsDNSPod() bool {
+	if s.CoreDNS.Replicas < 2 {
+		return false
+	}
 	fixed := slices.DeleteFunc(s.Targets(), func(name string) bool {
 		return s.Nodes[name].Launched != nil || s.Nodes[name].Capacity != string(coredns.OnSpot)
 	})

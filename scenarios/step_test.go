@@ -50,7 +50,7 @@ func TestWhatAStepDoes(t *testing.T) {
 }
 
 func TestWhatTheStepsOfAScenarioDo(t *testing.T) {
-	s := Scenario{Steps: []Step{
+	s := Scenario{CoreDNS: coredns.Defaults(), Steps: []Step{
 		{Notice: &Notice{Name: "reclaim"}},
 		{Fault: &Fault{fault.Fault{Name: "outage"}}},
 		{Message: &Message{Name: "garbage"}},
@@ -175,7 +175,7 @@ func TestADisturbanceIsNoFault(t *testing.T) {
 func TestDrainsOfAllSpotNodesLeaveNoDNSPod(t *testing.T) {
 	drain := func(node string) Step { return Step{Do: &Do{Verb: Drain, Target: OnNode, Node: node}} }
 	s := Scenario{
-		CoreDNS: coredns.Settings{Placement: coredns.OnSpot},
+		CoreDNS: coredns.Settings{Placement: coredns.OnSpot, Replicas: 2},
 		Nodes: map[string]Pick{
 			"a": {Capacity: "spot"}, "b": {Capacity: "spot"}, "c": {Capacity: "spot"},
 			"launched": {Capacity: "spot", Launched: &Launched{}}, "on-demand": {Capacity: "on-demand"},
@@ -190,5 +190,8 @@ func TestDrainsOfAllSpotNodesLeaveNoDNSPod(t *testing.T) {
 	}
 	if s.CoreDNS.Placement = coredns.OnOnDemand; !s.KeepsDNSPod() {
 		t.Error("the pods are on demand, and none stays")
+	}
+	if s.CoreDNS.Replicas = 1; s.KeepsDNSPod() {
+		t.Error("the only pod is the control")
 	}
 }

@@ -59,8 +59,7 @@ type Sweep struct {
 	// GracePeriod is a list of values, in whole seconds. A combination is only possible if
 	// its grace period is longer than its lameduck.
 	GracePeriod []strict.Duration `yaml:"gracePeriod,omitempty"`
-	// Replicas is a list of values, 1 to 10. A combination with 1 is reported as impossible
-	// and not drilled: the only pod cannot also be the control.
+	// Replicas is a list of values, 1 to 10.
 	Replicas []int `yaml:"replicas,omitempty"`
 	// Placement is a list of placements of the pods.
 	Placement []coredns.Placement `yaml:"placement,omitempty"`
@@ -264,9 +263,6 @@ func (s Sweep) impossible(c coredns.Settings) string {
 	}
 	if ends := c.PreStop.D() + c.Lameduck.D() + afterLameduck; s.limited() && ends > s.base.Deadline.Full.D() {
 		return fmt.Sprintf("a pod takes up to %s to terminate, and the instance is gone after %s", ends, s.base.Deadline.Full.D())
-	}
-	if c.Replicas < 2 {
-		return "a single pod cannot also be the control"
 	}
 	for name, pick := range s.base.Nodes {
 		if pick.Runs == "coredns" && c.Placement != coredns.Spread && c.Placement != coredns.Launched && pick.Capacity != string(c.Placement) {

@@ -100,7 +100,8 @@ mode: all
 repeats: 1
 confidence: 0.95
 lossRate: 0.001
-replicas: [1]
+lameduck: [5s]
+gracePeriod: [5s]
 `), 0o600); err != nil {
 		t.Fatal(err)
 	}
