@@ -36,6 +36,10 @@ MUTANTS ?=
 # tonight, for two by the day. The default is all.
 ISSUE ?=
 
+# make platforms MISSING=true measures what docs/platforms.md lacks; SETTINGS=shipped or proposed, only one half.
+MISSING ?= false
+SETTINGS ?=
+
 # make observe-test KEEP=true leaves the cluster.
 KEEP ?= false
 
@@ -92,6 +96,11 @@ mutants: build ## Plant defects in the built-in handler; the drills must catch e
 .PHONY: reproduce
 reproduce: build ## Reproduce bugs of released software: red in the broken version, green in the fixed one
 	$(call run-suite,reproduce,170m,not all were reproduced,"--issue=$(ISSUE)" --binary=$(BINARY) --proxy-mode=$(PROXY_MODE))
+
+# PLATFORM=NAME plays one preset, PLATFORM=tonight two by the day; MISSING=true goes on with a run that was interrupted.
+.PHONY: platforms
+platforms: build ## Measure what is lost on each platform, in each way in which a node ends (45 min for one)
+	$(call run-suite,platforms,12h,not all were measured,--platform=$(PLATFORM) --missing=$(MISSING) --settings=$(SETTINGS) --binary=$(BINARY) --proxy-mode=$(PROXY_MODE))
 
 .PHONY: eventbridge
 eventbridge: ## Check the EventBridge rules with 20 events; needs no cluster

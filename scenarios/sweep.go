@@ -291,14 +291,27 @@ func (s Sweep) Scenario(c Cell, repeat int) (Scenario, error) {
 	if s.ExceptConntrack {
 		parameters["exceptConntrack"] = true
 	}
+	return s.loader.lossesOnly(out, parameters)
+}
+
+// Measured is a scenario to measure what is lost with these settings of CoreDNS, whatever the scenario requires: its
+// only check fails if any query is.
+func (l Loader) Measured(s Scenario, name string, settings coredns.Settings) (Scenario, error) {
+	s.Name, s.CoreDNS = name, settings
+	return l.lossesOnly(s, map[string]any{"of": DNS, "mode": "all", "max": 0})
+}
+
+// lossesOnly writes a scenario with only a check of losses, and reads it again. It has all values, so that a platform
+// sets none.
+func (l Loader) lossesOnly(s Scenario, parameters map[string]any) (Scenario, error) {
 	lost, err := raw("losses", parameters)
 	if err != nil {
 		return Scenario{}, err
 	}
-	out.Checks = []Check{lost}
-	text, err := yaml.Marshal(out)
+	s.Checks = []Check{lost}
+	text, err := yaml.Marshal(s)
 	if err != nil {
-		return Scenario{}, fmt.Errorf("write scenario %s: %w", out.Name, err)
+		return Scenario{}, fmt.Errorf("write scenario %s: %w", s.Name, err)
 	}
-	return s.loader.Parse(out.Name+".yaml", text)
+	return Loader{Kinds: l.Kinds}.Parse(s.Name+".yaml", text)
 }

@@ -20,9 +20,9 @@ import (
 	"github.com/spotdrill/spotdrill/framework/iam"
 	"github.com/spotdrill/spotdrill/framework/logic"
 	"github.com/spotdrill/spotdrill/framework/recommend"
+	"github.com/spotdrill/spotdrill/framework/session"
 	"github.com/spotdrill/spotdrill/framework/sweep"
 	"github.com/spotdrill/spotdrill/framework/system"
-	"github.com/spotdrill/spotdrill/framework/verdict"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
@@ -263,10 +263,14 @@ func (o drillOptions) unused() error {
 }
 
 // sweep is the matrix with the changes of the flags.
-func (o drillOptions) sweep() (scenarios.Sweep, error) {
-	load := func() (scenarios.Sweep, error) { return verdict.Scenarios().LoadSweep(o.matrix) }
+func (o *drillOptions) sweep() (scenarios.Sweep, error) {
+	loader, err := session.OnPlatform(&o.system, o.given.Changed("proxy-mode"))
+	if err != nil {
+		return scenarios.Sweep{}, err
+	}
+	load := func() (scenarios.Sweep, error) { return loader.LoadSweep(o.matrix) }
 	if o.matrix == "" {
-		load = func() (scenarios.Sweep, error) { return verdict.Scenarios().BuiltInSweep(builtInSweep) }
+		load = func() (scenarios.Sweep, error) { return loader.BuiltInSweep(builtInSweep) }
 	}
 	s, err := load()
 	if err != nil {
@@ -285,13 +289,13 @@ func (o drillOptions) sweep() (scenarios.Sweep, error) {
 
 // advise drills the matrix up to the first safe setting and prints the advice for it.
 // If none is safe, the advice is for settings that keep the rules.
-func (o drillOptions) advise(cmd *cobra.Command, dns deployed, asJSON bool) error {
-	if err := checkSystem(o.system); err != nil {
-		return err
-	}
+func (o *drillOptions) advise(cmd *cobra.Command, dns deployed, asJSON bool) error {
 	matrix, err := o.sweep()
 	if err != nil {
 		return exitError{exitUsage, err}
+	}
+	if err := checkSystem(o.system); err != nil {
+		return err
 	}
 	named := dns.kubeconfig != "" || dns.context != ""
 	var found reading

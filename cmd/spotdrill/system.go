@@ -168,6 +168,9 @@ func newDoctorCommand() *cobra.Command {
 		Short: "Check the prerequisites of drills on this machine and print fixes",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if _, err := onPlatform(cmd, &opts); err != nil {
+				return err
+			}
 			found := system.Examine(cmd.Context(), opts)
 			if err := show(cmd, asJSON, found, text(prerequisites(found))); err != nil {
 				return err

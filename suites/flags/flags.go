@@ -59,10 +59,19 @@ func AddSystem() System {
 // Session is a session on that system, with images built from the checkout at source. It is an
 // error if the binary is not there.
 func (s System) Session(source string, opts session.Options) (*session.Session, error) {
+	return s.SessionOn(*s.platform, source, opts)
+}
+
+// Platform is the preset that --platform names.
+func (s System) Platform() string { return *s.platform }
+
+// SessionOn is Session with a preset of that name, "" for none.
+func (s System) SessionOn(platform, source string, opts session.Options) (*session.Session, error) {
 	if _, err := os.Stat(*s.binary); err != nil {
 		return nil, fmt.Errorf("the static spotdrill binary is not at --binary=%s: run `make build` first: %w", *s.binary, err)
 	}
 	opts.System = s.options(source)
+	opts.System.Platform.Name = platform
 	if _, err := session.OnPlatform(&opts.System, *s.proxyMode != ""); err != nil {
 		return nil, err
 	}
