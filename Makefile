@@ -196,6 +196,7 @@ fix: ## Fix what a tool can fix
 	@.ci/fold go test ./framework/verdict -run TestCatalogueListsEveryCheck -update
 	@.ci/fold go test ./reports -run TestTheChecksAreDocumented -update
 	@.ci/fold go test ./suites/reproduce/trackrecord -run TestTheTableIsTheRecord -update
+	@.ci/fold go test ./suites/platforms/measured -run TestThePageIsTheRecord -update
 	@.ci/fold go test ./cmd/spotdrill -run TestWhatThePagesShowIsReal -update
 	@$(TOOL) golangci-lint run --fix
 
