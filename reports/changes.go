@@ -3,6 +3,7 @@ package reports
 import (
 	"fmt"
 	"io"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -53,8 +54,19 @@ type Change struct {
 	Needed int `json:"playsNeeded,omitempty" yaml:"playsNeeded,omitempty"`
 	// Why is why the sides cannot be compared; empty if they can.
 	Why string `json:"why,omitempty" yaml:"why,omitempty"`
+	// FirstBefore and FirstAfter are the first play of each side that shows it; nil if it is Alike.
+	FirstBefore *Record `json:"firstBefore,omitempty" yaml:"firstBefore,omitempty"`
+	FirstAfter  *Record `json:"firstAfter,omitempty" yaml:"firstAfter,omitempty"`
+}
 
-	first [2]*Entry // the first play of each side that shows it
+// Record is what one play shows of a check.
+type Record struct {
+	Run     string          `json:"run" yaml:"run"`
+	History string          `json:"history,omitempty" yaml:"history,omitempty"` // the folder of the attempt
+	Outcome verdict.Outcome `json:"outcome" yaml:"outcome"`
+	Got     string          `json:"got" yaml:"got"`
+	// Events are those that show it, one in each line; see Changes.ReadEvents.
+	Events []string `json:"events,omitempty" yaml:"events,omitempty"`
 }
 
 // Plays counts the outcomes of a check. Unknown and skipped plays are never passes.
@@ -139,14 +151,20 @@ type scenarioPlays struct {
 	digests []string
 	checks  []string // in their order
 	plays   map[string]*Plays
-	entries []Entry
+	entries []playedEntry
+}
+
+// playedEntry is an entry with the report that has it.
+type playedEntry struct {
+	Entry
+	of *Report
 }
 
 func pool(of []*Report) pooled {
 	all := pooled{}
 	for _, r := range of {
 		for _, e := range r.Results {
-			if r.EndedEarly != "" && e.Outcome.Known() == verdict.Unknown {
+			if r.cutShort(e) {
 				continue
 			}
 			s := all[e.Scenario]
@@ -154,13 +172,13 @@ func pool(of []*Report) pooled {
 				s = &scenarioPlays{place: len(all), plays: map[string]*Plays{}}
 				all[e.Scenario] = s
 			}
-			s.add(e)
+			s.add(playedEntry{e, r})
 		}
 	}
 	return all
 }
 
-func (s *scenarioPlays) add(e Entry) {
+func (s *scenarioPlays) add(e playedEntry) {
 	if !slices.Contains(s.digests, e.Digest) && e.Outcome != verdict.Skipped {
 		s.digests = append(s.digests, e.Digest)
 	}
@@ -210,7 +228,7 @@ func changesOf(scenario string, before, after *scenarioPlays) []Change {
 	for _, check := range checks {
 		c := Change{Scenario: scenario, Check: check, Before: before.of(check), After: after.of(check)}
 		c.judge()
-		c.first = [2]*Entry{before.first(check, c.outcome(0)), after.first(check, c.outcome(1))}
+		c.FirstBefore, c.FirstAfter = before.first(check, c.outcome(0)), after.first(check, c.outcome(1))
 		all = append(all, c)
 	}
 	return all
@@ -235,7 +253,7 @@ func incomparable(before, after *scenarioPlays) string {
 
 // skipped reports whether there are plays, and all of them were skipped.
 func (s *scenarioPlays) skipped() bool {
-	return s != nil && !slices.ContainsFunc(s.entries, func(e Entry) bool { return e.Outcome.Known() != verdict.Skipped })
+	return s != nil && !slices.ContainsFunc(s.entries, func(e playedEntry) bool { return e.Outcome.Known() != verdict.Skipped })
 }
 
 // checksAnd are the checks of both, in their order; either may be nil.
@@ -266,18 +284,24 @@ func (s *scenarioPlays) of(check string) Plays {
 		if e.Outcome.Known() == verdict.Skipped {
 			p.Skipped++
 		}
-		all += max(1, len(e.Repeats))
+		all += len(e.outcomes())
 	}
 	p.Unknown += all - p.judged() - p.Unknown - p.Skipped
 	return p
 }
 
-// first is the first entry whose check has the outcome; nil if none has.
-func (s *scenarioPlays) first(check string, o verdict.Outcome) *Entry {
-	for i, e := range s.entries {
-		if v := e.named(check); v != nil && v.Outcome.Known() == o {
-			return &s.entries[i]
+// first is the record of the first play whose check has the outcome; nil if none has.
+func (s *scenarioPlays) first(check string, o verdict.Outcome) *Record {
+	for _, e := range s.entries {
+		v := e.named(check)
+		if v == nil || v.Outcome.Known() != o {
+			continue
 		}
+		r := &Record{Run: e.of.Run, Outcome: o, Got: v.Got}
+		if e.History != "" {
+			r.History = filepath.ToSlash(filepath.Join(e.of.folder.Path, filepath.FromSlash(e.History)))
+		}
+		return r
 	}
 	return nil
 }
@@ -305,11 +329,13 @@ func (c *Change) judge() {
 	}
 }
 
-// outcome is the outcome of a side (0 before, 1 after) that shows the change: on the side with the larger
-// share of passes a pass, on the other one a fail.
-func (c *Change) outcome(side int) verdict.Outcome {
+// outcome is the outcome on a side (0 before, 1 after) that shows the change: a pass on the side with the larger
+// share of passes, a fail on the other one; unknown if it is Unjudged.
+func (c Change) outcome(side int) verdict.Outcome {
 	was, is := c.Before.Passed*c.After.judged(), c.After.Passed*c.Before.judged()
 	switch {
+	case c.State == Unjudged:
+		return verdict.Unknown
 	case was == is:
 		return ""
 	case (was > is) == (side == 0):
@@ -329,15 +355,20 @@ func (c Changes) Count(s ChangeState) int {
 	return n
 }
 
-// Worsening is the number of checks that passed less often after the change, without proof.
-func (c Changes) Worsening() int {
+// Open is the number of checks of which it is not known whether they changed for the worse.
+func (c Changes) Open() int {
 	n := 0
 	for _, change := range c.Checks {
-		if change.State == NotProven && change.outcome(0) == verdict.Pass {
+		if change.open() {
 			n++
 		}
 	}
 	return n
+}
+
+// open reports whether the check could not be compared, or may be worse without proof.
+func (c Change) open() bool {
+	return c.State == Unjudged || c.State == NotProven && c.outcome(0) == verdict.Pass
 }
 
 // Notable are the changes that are not Alike, the most important first.
@@ -393,6 +424,9 @@ func (c Changes) WriteText(w io.Writer) error {
 	fmt.Fprintf(&b, "before: %s; after: %s\n", printable(c.Before.Name), printable(c.After.Name))
 	for _, change := range c.Notable() {
 		fmt.Fprintf(&b, "%s: %s\n", printable(change.Scenario), printable(change.String()))
+		for _, line := range change.Lines() {
+			fmt.Fprintf(&b, "  %s\n", printable(line))
+		}
 	}
 	fmt.Fprintf(&b, "%s\n", c.Headline())
 	if _, err := io.WriteString(w, b.String()); err != nil {

@@ -89,12 +89,16 @@ func (r *Report) WriteJUnit(w io.Writer) error {
 		}
 		all.Suites = append(all.Suites, suite)
 	}
+	return all.write(w)
+}
+
+func (s junitSuites) write(w io.Writer) error {
 	if _, err := io.WriteString(w, xml.Header); err != nil {
 		return fmt.Errorf("write JUnit report: %w", err)
 	}
 	enc := xml.NewEncoder(w)
 	enc.Indent("", "  ")
-	if err := enc.Encode(all); err != nil {
+	if err := enc.Encode(s); err != nil {
 		return fmt.Errorf("write JUnit report: %w", err)
 	}
 	_, err := io.WriteString(w, "\n")

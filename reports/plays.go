@@ -116,3 +116,61 @@ func (e Entry) named(name string) *verdict.Verdict {
 	}
 	return nil
 }
+
+// LatestPlays are the reports without the entries that could not be judged and that a later one of the reports has, too:
+// what was played again is what counts, as in a run that is resumed. The reports are in the order in which they
+// were played; the given ones do not change.
+func LatestPlays(of []*Report) []*Report {
+	latest := make([]*Report, len(of))
+	for i, r := range of {
+		kept := *r
+		kept.Results = slices.DeleteFunc(slices.Clone(r.Results), func(e Entry) bool {
+			return e.Outcome.Known() == verdict.Unknown &&
+				slices.ContainsFunc(of[i+1:], func(later *Report) bool { return later.plays(e.Scenario) > 0 })
+		})
+		latest[i] = &kept
+	}
+	return latest
+}
+
+// Played is how many times the reports have a scenario, and how many of these plays are decided: judged, or skipped.
+// What could not be judged because its run ended early is no play.
+func Played(of []*Report, scenario string) (all, decided int) {
+	for _, r := range of {
+		all += r.plays(scenario)
+		for _, e := range r.Results {
+			if e.Scenario != scenario {
+				continue
+			}
+			for _, o := range e.outcomes() {
+				if o.Known() != verdict.Unknown {
+					decided++
+				}
+			}
+		}
+	}
+	return all, decided
+}
+
+// plays is how many times the report has the scenario.
+func (r *Report) plays(scenario string) (n int) {
+	for _, e := range r.Results {
+		if e.Scenario == scenario && !r.cutShort(e) {
+			n += len(e.outcomes())
+		}
+	}
+	return n
+}
+
+// cutShort reports whether an entry of the report is unknown because the run ended early.
+func (r *Report) cutShort(e Entry) bool {
+	return r.EndedEarly != "" && e.Outcome.Known() == verdict.Unknown
+}
+
+// outcomes are those of all plays of the entry.
+func (e Entry) outcomes() []verdict.Outcome {
+	if len(e.Repeats) > 1 {
+		return e.Repeats
+	}
+	return []verdict.Outcome{e.Outcome}
+}

@@ -103,7 +103,7 @@ func printChanges(cmd *cobra.Command, c reports.Changes, asJSON bool) error {
 
 // worsened is the error for changes that are proven worse, or that are not known not to be.
 func worsened(c reports.Changes) error {
-	worse, open := c.Count(reports.Worse), c.Count(reports.Unjudged)+c.Worsening()
+	worse, open := c.Count(reports.Worse), c.Open()
 	switch {
 	case worse > 0:
 		return exitError{exitFailed, fmt.Errorf("%s proven worse", history.Count(worse, "check"))}

@@ -237,7 +237,7 @@ func planText(w io.Writer, s *session.Session, all []planned, total time.Duratio
 func play(ctx context.Context, s *session.Session) error {
 	broken := s.SetUp(ctx)
 	if broken == nil {
-		broken = drillAll(ctx, s)
+		broken = s.DrillAll(ctx)
 	}
 	broken = errors.Join(broken, s.Finish(context.WithoutCancel(ctx)))
 	if s.Unrestored() != "" {
@@ -263,25 +263,6 @@ func interrupted(c reports.Counts, broken error) error {
 		return exitError{exitFailed, err}
 	}
 	return exitError{exitUnknown, err}
-}
-
-// drillAll plays every scenario, or stops when no further one can be played. The error
-// is spotdrill's own; failures of the handler are in the report.
-func drillAll(ctx context.Context, s *session.Session) error {
-	var broken []error
-	for _, scenario := range s.Scenarios {
-		if ctx.Err() != nil {
-			break // what is left is reported as not run
-		}
-		_, err := s.Drill(ctx, scenario)
-		if err != nil && ctx.Err() == nil {
-			broken = append(broken, err)
-		}
-		if errors.Is(err, session.ErrOver) || s.Unrestored() != "" {
-			break
-		}
-	}
-	return errors.Join(broken...)
 }
 
 // howToGoOn lists what can be done with a cluster that --keep left as it was.

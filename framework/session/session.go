@@ -320,6 +320,25 @@ func (s *Session) Drill(ctx context.Context, scenario scenarios.Scenario) (repor
 	return entry, err
 }
 
+// DrillAll drills every scenario, or ends when no further one can be drilled. The error is the harness's own; failures
+// of the handler are in the report.
+func (s *Session) DrillAll(ctx context.Context) error {
+	var broken []error
+	for _, scenario := range s.Scenarios {
+		if ctx.Err() != nil {
+			break // what is left is reported as not run
+		}
+		_, err := s.Drill(ctx, scenario)
+		if err != nil && ctx.Err() == nil {
+			broken = append(broken, err)
+		}
+		if errors.Is(err, ErrOver) || s.Unrestored() != "" {
+			break
+		}
+	}
+	return errors.Join(broken...)
+}
+
 // left is about how long a scenario and all that follow take; 0 if it is not played.
 func (s *Session) left(scenario scenarios.Scenario) (total time.Duration) {
 	if s.expectedOf(scenario) == 0 {
