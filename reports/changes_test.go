@@ -205,3 +205,91 @@ func TestRepeatsAreJudgedAgain(t *testing.T) {
 		t.Errorf("history %s, want %s", e.History, want)
 	}
 }
+
+// changesOfARecordedRun are those from a run whose checks all passed to a recorded one that fails.
+func changesOfARecordedRun(t *testing.T) Changes {
+	t.Helper()
+	dir := t.TempDir()
+	record(t, filepath.Join(dir, savedScenario, "attempt-1"), 1, false)
+	after, err := Judge(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := after.folder.Write(after); err != nil {
+		t.Fatal(err)
+	}
+	if after, err = Load(filepath.Join(dir, YAMLFile)); err != nil {
+		t.Fatal(err)
+	}
+	before := *after
+	before.Run, before.Results = "before", nil
+	for _, e := range after.Results {
+		e.History, e.Outcome, e.Verdicts = "", verdict.Pass, slices.Clone(e.Verdicts)
+		for i := range e.Verdicts {
+			e.Verdicts[i].Outcome, e.Verdicts[i].Got = verdict.Pass, "all was well"
+		}
+		before.Results = append(before.Results, e)
+	}
+	c := Changed([]*Report{&before}, []*Report{after})
+	if err := c.ReadEvents(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if c.Count(NotProven) == 0 {
+		t.Fatalf("nothing differs: %v", c.Checks)
+	}
+	return c
+}
+
+// A change is shown with what was recorded on both sides.
+func TestTheRecordOfAChange(t *testing.T) {
+	c := changesOfARecordedRun(t)
+	var text strings.Builder
+	if err := c.WriteText(&text); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"\n  before: pass: all was well\n  after: fail: ", "\n    #", " pod.exited ", "/" + savedScenario + "/attempt-1\n",
+	} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("%q is not in:\n%s", want, text.String())
+		}
+	}
+}
+
+// What is worse, or may be, must not go green in a CI.
+func TestChangesAsJUnit(t *testing.T) {
+	for name, c := range map[string]struct {
+		before, after string
+		want          string
+	}{
+		"alike":         {"p", "p", `tests="1" failures="0" errors="0"`},
+		"may be worse":  {"p", "f", `tests="1" failures="0" errors="1"`},
+		"may be better": {"f", "p", `tests="1" failures="0" errors="0"`},
+		"worse":         {"pppp", "ffff", `tests="1" failures="1" errors="0"`},
+		"better":        {"ffff", "pppp", `tests="1" failures="0" errors="0"`},
+		"unknown":       {"p", "u", `tests="1" failures="0" errors="1"`},
+		"not played":    {"p", "", `tests="1" failures="0" errors="1"`},
+	} {
+		var text strings.Builder
+		if err := Changed([]*Report{repeated("r-1", "v1", "d", c.before)}, []*Report{repeated("r-2", "v2", "d", c.after)}).writeJUnit(&text); err != nil {
+			t.Fatal(err)
+		}
+		if strings.Count(text.String(), c.want) != 2 { // of the file, and of the suite
+			t.Errorf("%s: %q is not in:\n%s", name, c.want, text.String())
+		}
+	}
+}
+
+func TestLatestPlays(t *testing.T) {
+	first, second := repeated("r-1", "v1", "d", "u"), repeated("r-2", "v1", "d", "p")
+	if got := LatestPlays([]*Report{first, second}); len(got[0].Results) != 0 || len(got[1].Results) != 1 || len(first.Results) != 1 {
+		t.Errorf("an unknown play that was played again stays: %v", got[0].Results)
+	}
+	if got := LatestPlays([]*Report{repeated("r-1", "v1", "d", "f"), second}); len(got[0].Results) != 1 {
+		t.Error("a failure is gone because a later play passed")
+	}
+	second.EndedEarly, second.Results[0].Outcome = "interrupted", verdict.Unknown
+	if got := LatestPlays([]*Report{first, second}); len(got[0].Results) != 1 {
+		t.Error("an interrupted play replaces an earlier one")
+	}
+}

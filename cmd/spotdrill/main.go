@@ -98,7 +98,7 @@ func newRoot() *cobra.Command {
 		commands  []*cobra.Command
 	}{
 		{"drills", "Drills:", []*cobra.Command{
-			newInitCommand(), newRunCommand(), newListCommand(), newExplainCommand(), newPlatformsCommand(), newJudgeCommand(), newCompareCommand(), newReportCommand(), newSweepCommand(),
+			newInitCommand(), newRunCommand(), newListCommand(), newExplainCommand(), newPlatformsCommand(), newJudgeCommand(), newCompareCommand(), newReportCommand(), newSweepCommand(), newUpgradeCheckCommand(),
 		}},
 		{"system", "The system that drills run on:", []*cobra.Command{newDoctorCommand(), newUpCommand(), newDownCommand(), newCleanCommand()}},
 		{"cluster", "Your own cluster:", []*cobra.Command{newObserveCommand(), newLiveCommand(), newRestoreCommand()}},

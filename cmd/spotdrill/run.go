@@ -202,8 +202,12 @@ type planned struct {
 
 // plan prints what a session would do.
 func plan(cmd *cobra.Command, s *session.Session, asJSON bool) error {
-	var all []planned
-	total := time.Duration(0)
+	all, total := planOf(s)
+	return show(cmd, asJSON, all, func(w io.Writer) error { return planText(w, s, all, total) })
+}
+
+// planOf are the scenarios of a session, and about how long they take.
+func planOf(s *session.Session) (all []planned, total time.Duration) {
 	for _, scenario := range s.Scenarios {
 		p := planned{Scenario: scenario.Name, Profile: scenario.Profile, Title: scenario.Title, Skipped: s.NotApplicable(scenario)}
 		if p.Skipped == "" {
@@ -212,10 +216,20 @@ func plan(cmd *cobra.Command, s *session.Session, asJSON bool) error {
 		}
 		all = append(all, p)
 	}
-	return show(cmd, asJSON, all, func(w io.Writer) error { return planText(w, s, all, total) })
+	return all, total
 }
 
 func planText(w io.Writer, s *session.Session, all []planned, total time.Duration) error {
+	if err := writePlanned(w, all); err != nil {
+		return err
+	}
+	meta := s.Handler.Meta()
+	_, err := fmt.Fprintf(w, "handler %s %s, set %s, cluster %s: about %.0f s plus the set-up\n", meta.Name, meta.Version, s.Set, s.System.Cluster, total.Seconds())
+	return err
+}
+
+// writePlanned writes a table of the scenarios.
+func writePlanned(w io.Writer, all []planned) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "SCENARIO\tABOUT\tTITLE")
 	for _, p := range all {
@@ -225,12 +239,7 @@ func planText(w io.Writer, s *session.Session, all []planned, total time.Duratio
 		}
 		fmt.Fprintf(table, "%s\t%.0f s\t%s\n", p.Scenario, p.Seconds, p.Title)
 	}
-	if err := table.Flush(); err != nil {
-		return err
-	}
-	meta := s.Handler.Meta()
-	_, err := fmt.Fprintf(w, "handler %s %s, set %s, cluster %s: about %.0f s plus the set-up\n", meta.Name, meta.Version, s.Set, s.System.Cluster, total.Seconds())
-	return err
+	return table.Flush()
 }
 
 // play runs a session.
