@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/mod/semver"
 
 	"github.com/spotdrill/spotdrill/framework/handler"
 	"github.com/spotdrill/spotdrill/framework/history"
@@ -19,9 +18,6 @@ import (
 	"github.com/spotdrill/spotdrill/reports"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
-
-// fromTo is the value of --coredns and --kubernetes if they have none: that program is upgraded.
-const fromTo = "from-to"
 
 // upgradeOptions are the flags of spotdrill upgrade-check.
 type upgradeOptions struct {
@@ -36,6 +32,7 @@ func newUpgradeCheckCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:               "upgrade-check [SCENARIO...]",
 		Short:             "Play the same drills with two versions of a program, and report what changed",
+		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: completeScenarios,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			check, err := o.check(cmd, args)
@@ -65,8 +62,8 @@ func newUpgradeCheckCommand() *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&o.from, "from", "", "the `version` before the upgrade")
 	flags.StringVar(&o.to, "to", "", "the `version` after it")
-	flags.StringVar(&o.set, "set", string(scenarios.Fast), "the `set` of scenarios and their deadlines: "+strings.Join(history.Words(scenarios.Sets()), ", ")+"; full for CoreDNS")
-	flags.StringSliceVar(&o.handlers, "handler", []string{"builtin"}, "the `handler` in the drills, which is upgraded unless --coredns or --kubernetes is: "+strings.Join(handler.Names(), ", ")+", or the path of a description")
+	flags.StringVar(&o.set, "set", string(scenarios.Fast), "the `set` of scenarios and their deadlines: "+strings.Join(history.Words(scenarios.Sets()), ", "))
+	flags.StringSliceVar(&o.handlers, "handler", []string{"builtin"}, "the `handler` in the drills, which is upgraded: "+strings.Join(handler.Names(), ", ")+", or the path of a description")
 	flags.StringSliceVar(&o.only, "only", nil, "play only scenarios whose name matches a `pattern`, such as 'coredns-*'")
 	flags.StringSliceVar(&o.skip, "skip", nil, "leave out scenarios whose name matches a `pattern`")
 	choices(cmd, &o.profiles, "profile", "play only scenarios of a `profile`", scenarios.Profiles())
@@ -75,20 +72,14 @@ func newUpgradeCheckCommand() *cobra.Command {
 	flags.BoolVar(&o.json, "json", false, "print one JSON object")
 	flags.StringVar(&o.out, "out", "reports/out/upgrades", "`folder` for results; each comparison gets its own subfolder, in which the same command goes on")
 	systemFlags(flags, &o.system)
-	handlerVersionFlags(flags, &o.system)
-	for _, part := range []kind.Program{kind.CoreDNS, kind.Kubernetes} {
-		flag := flags.Lookup(string(part))
-		flag.NoOptDefVal = fromTo
-		flag.Usage += fmt.Sprintf("; without one, as in --%s --from A --to B, it is what is upgraded", part)
-	}
 	completeFlag(cmd, "set", history.Words(scenarios.Sets())...)
 	completeFlag(cmd, "handler", handler.Names()...)
 	completeFlag(cmd, "platform", scenarios.Platforms()...)
 	underHeadings(cmd,
-		flagGroup{"What is upgraded", []string{"handler", "coredns", "kubernetes", "from", "to"}},
+		flagGroup{"What is upgraded", []string{"handler", "from", "to"}},
 		flagGroup{"What is played", []string{"set", "profile", "only", "skip", "plays"}},
 		flagGroup{"How, and where the results are", []string{"dry-run", "json", "out"}},
-		flagGroup{"The cluster", []string{"karpenter", "nth", "platform", "proxy-mode", "cluster", "source", "binary"}})
+		flagGroup{"The cluster", []string{"platform", "proxy-mode", "cluster", "source", "binary"}})
 	return cmd
 }
 
@@ -106,32 +97,18 @@ func (o *upgradeOptions) check(cmd *cobra.Command, args []string) (upgrade.Optio
 	if err := o.chooseProgram(); err != nil {
 		return none, err
 	}
-	if i := slices.IndexFunc(args, looksLikeVersion); i >= 0 && (o.program == kind.CoreDNS || o.program == kind.Kubernetes) {
-		return none, usage("%s is a version: give it as --%s=%[1]s if it is the same before and after the upgrade, or with --from and --to", args[i], o.program)
-	}
-	if o.program == kind.CoreDNS && len(args)+len(o.only)+len(o.profiles) == 0 {
-		o.profiles = []string{"DNS", "UPGRADE"}
-		if !cmd.Flags().Changed("set") {
-			o.set = string(scenarios.Full)
-		}
-	}
 	var err error
 	if o.loader, err = session.OnPlatform(&o.system, cmd.Flags().Changed("proxy-mode")); err != nil {
 		return none, exitError{exitUsage, err}
 	}
-	from, err := o.at(o.from)
-	if err != nil {
+	if err := checkSystem(o.system); err != nil {
 		return none, err
 	}
-	to, err := o.at(o.to)
-	if err != nil {
-		return none, err
-	}
-	versions := map[string]runOptions{from.system.Versions.Of(o.program): from, to.system.Versions.Of(o.program): to}
-	if len(versions) < 2 {
+	from, to := kind.Release{Program: o.program, Version: o.from}, kind.Release{Program: o.program, Version: o.to}
+	if from == to {
 		return none, usage("--from %s and --to %s are the same release of %s", o.from, o.to, o.program)
 	}
-	quiet, err := from.options(args, io.Discard)
+	quiet, err := o.options(args, io.Discard)
 	if err != nil {
 		return none, exitError{exitUsage, err}
 	}
@@ -139,48 +116,28 @@ func (o *upgradeOptions) check(cmd *cobra.Command, args []string) (upgrade.Optio
 		return none, usage("nothing to play: no scenario of set %s matches the arguments and flags; see spotdrill list", o.set)
 	}
 	return upgrade.Options{
-		Program: string(o.program), From: from.system.Versions.Of(o.program), To: to.system.Versions.Of(o.program),
+		Program: string(o.program), From: from.Version, To: to.Version,
 		Set: scenarios.Set(o.set), Scenarios: quiet.Scenarios, Plays: o.plays, Out: o.out,
-		Session: func(version string) (session.Options, error) { return versions[version].options(args, cmd.ErrOrStderr()) },
-		Log:     func(format string, more ...any) { printf(cmd.ErrOrStderr(), format+"\n", more...) },
+		Session: func(version string) (session.Options, error) {
+			opts, err := o.options(args, cmd.ErrOrStderr())
+			opts.Handler = opts.Handler.AtRelease(kind.Release{Program: o.program, Version: version})
+			return opts, err
+		},
+		Log: func(format string, more ...any) { printf(cmd.ErrOrStderr(), format+"\n", more...) },
 	}, nil
 }
 
-// looksLikeVersion reports whether an argument is a version rather than a scenario.
-func looksLikeVersion(arg string) bool {
-	return semver.IsValid("v" + strings.TrimPrefix(arg, "v"))
-}
-
-// chooseProgram finds what is upgraded: CoreDNS, Kubernetes, or else the handler.
+// chooseProgram finds what is upgraded: the program whose releases the handler is.
 func (o *upgradeOptions) chooseProgram() error {
-	var upgraded []kind.Program
-	for _, part := range []kind.Program{kind.CoreDNS, kind.Kubernetes} {
-		if o.system.Versions.Of(part) == fromTo {
-			upgraded = append(upgraded, part)
-		}
-	}
-	switch {
-	case len(upgraded) > 1:
-		return usage("--coredns and --kubernetes are both without a version: one upgrade at a time; give the other one as in --kubernetes=v1.34")
-	case len(upgraded) == 1:
-		o.program = upgraded[0]
-		return nil
-	}
 	under, err := handler.Load(o.handlers[0])
 	if err != nil {
 		return exitError{exitUsage, err}
 	}
-	if o.program = under.Program(); o.program != "" {
-		return nil
+	programs := map[string]kind.Program{"karpenter": kind.Karpenter, "nth": kind.NTH, "nth-imds": kind.NTH}
+	if o.program = programs[under.Name]; o.program == "" || !under.Embedded() {
+		return usage("what is upgraded? %s has no releases here: choose --handler karpenter, nth or nth-imds", under.Name)
 	}
-	return usage("what is upgraded? %s has no releases here: choose --handler karpenter, nth or nth-imds, --coredns or --kubernetes", under.Name)
-}
-
-// at are the options with a version of what is upgraded.
-func (o *upgradeOptions) at(version string) (runOptions, error) {
-	at := o.runOptions
-	at.system.Versions.Set(o.program, version)
-	return at, checkSystem(&at.system)
+	return nil
 }
 
 // plannedUpgrade is what upgrade-check --dry-run --json prints.

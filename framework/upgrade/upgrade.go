@@ -239,13 +239,16 @@ func (o Options) belongs(r *reports.Report) error {
 	if err != nil {
 		return err
 	}
-	switch mode := string(want.System.ProxyMode); {
-	case r.Set != o.Set:
-		return fmt.Errorf("which is of set %s", r.Set)
-	case r.Handler.Name != want.Handler.Name:
-		return fmt.Errorf("which is of handler %s", r.Handler.Name)
-	case r.Environment["kube-proxy"] != "" && mode != "" && r.Environment["kube-proxy"] != mode:
-		return fmt.Errorf("which is of kube-proxy mode %s", r.Environment["kube-proxy"])
+	for _, part := range []struct{ what, has, want string }{
+		{"set", string(r.Set), string(o.Set)},
+		{"handler", r.Handler.Name, want.Handler.Name},
+		{"kube-proxy mode", r.Environment["kube-proxy"], string(want.System.ProxyMode)},
+		{"platform", r.Environment[history.PlatformKey], want.System.Platform.Name},
+	} {
+		// A run that ended in its set-up has no environment.
+		if part.has != part.want && (len(r.Environment) > 0 || part.what == "set" || part.what == "handler") {
+			return fmt.Errorf("which is of %s %q, not %q", part.what, part.has, part.want)
+		}
 	}
 	return nil
 }

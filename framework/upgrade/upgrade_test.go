@@ -199,10 +199,14 @@ func TestRunsOfAnotherComparisonAreRefused(t *testing.T) {
 	if _, err := o.run(t.Context(), made.play(o)); err != nil {
 		t.Fatal(err)
 	}
-	o.Session = func(string) (session.Options, error) {
-		return session.Options{Handler: handler.Description{Name: "nth"}}, nil
-	}
-	if _, err := o.Next(t.Context()); err == nil || !strings.Contains(err.Error(), "which is of handler karpenter; choose another folder with --out") {
-		t.Errorf("%v", err)
+	for want, other := range map[string]session.Options{
+		`of handler "karpenter", not "nth"`:           {Handler: handler.Description{Name: "nth"}, System: system.Options{ProxyMode: history.IPTables}},
+		`of kube-proxy mode "iptables", not "ipvs"`:   {Handler: handler.Description{Name: "karpenter"}, System: system.Options{ProxyMode: history.IPVS}},
+		`of platform "", not "eks-1.34"; choose anot`: {Handler: handler.Description{Name: "karpenter"}, System: system.Options{ProxyMode: history.IPTables, Platform: system.Platform{Name: "eks-1.34"}}},
+	} {
+		o.Session = func(string) (session.Options, error) { return other, nil }
+		if _, err := o.Next(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
 	}
 }
