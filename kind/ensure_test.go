@@ -20,6 +20,7 @@ func TestWhereAnImageComesFrom(t *testing.T) {
 		holds, fails string // the references that the engine holds, the command that fails
 		img          image
 		sourceless   bool
+		engine       string // podman, unless it is docker
 		did          string // in this order
 		from, logged string // how the reference begins, what is logged
 		err          string
@@ -31,12 +32,18 @@ func TestWhereAnImageComesFrom(t *testing.T) {
 		{name: "the pull fails", fails: "pull", did: "manifest pull build ", from: BuiltImages, logged: "pull is refused"},
 		{name: "the pull fails away from the source", fails: "pull", sourceless: true, did: "manifest pull ", err: "pull is refused"},
 		{name: "the pull fails, and nothing builds it", fails: "pull", img: image{name: "handler's"}, did: "manifest pull ", err: "image not available: no registry gives the handler's image"},
+		{name: "a registry answers Docker", engine: "docker", did: "pull ", from: public, logged: "pulled after"},
+		{name: "only Docker's daemon reaches a registry", engine: "docker", fails: "manifest", did: "pull ", from: public, logged: "pulled after"},
+		{name: "Docker's daemon reaches none", engine: "docker", fails: "pull", did: "pull build ", from: BuiltImages, logged: "pull is refused"},
 		{name: "the public one does not run here", holds: public, img: image{notPublic: "no cgroup v1"}, did: "build ", from: BuiltImages, logged: "no cgroup v1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			folder := t.TempDir()
 			record := filepath.Join(folder, "record")
-			executable(t, filepath.Join(folder, "podman"), `
+			if c.engine == "" {
+				c.engine = "podman"
+			}
+			executable(t, filepath.Join(folder, c.engine), `
 if [ "$1" = image ]; then
 	case "$5" in "${holds:-none}"*) exit 0 ;; *) exit 1 ;; esac
 fi
@@ -62,7 +69,7 @@ printf '%s ' "$1" >>"$record"
 				c.img.name, c.img.sources = "one", []string{"one.sh"}
 			}
 
-			ref, err := ensure(context.Background(), &engine.Engine{Name: "podman"}, opts, c.img)
+			ref, err := ensure(context.Background(), &engine.Engine{Name: c.engine}, opts, c.img)
 
 			if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
 				t.Fatalf("error %v, want %q", err, c.err)
@@ -81,6 +88,27 @@ printf '%s ' "$1" >>"$record"
 				t.Errorf("%q is not in what it logged: %s", c.logged, logged.String())
 			}
 		})
+	}
+}
+
+// What only a pull can show is not known to doctor: Docker's client may reach no registry when its daemon does.
+func TestExamineAsksARegistry(t *testing.T) {
+	for name, c := range map[string]struct {
+		engine, fails   string
+		from, otherwise Origin
+	}{
+		"a registry answers":            {"docker", "", Pulled, ""},
+		"only the daemon may reach one": {"docker", "manifest", Unasked, Built},
+		"a registry answers Podman":     {"podman", "", Pulled, ""},
+		"none answers Podman":           {"podman", "manifest", Built, ""},
+	} {
+		folder := t.TempDir()
+		executable(t, filepath.Join(folder, c.engine), `case $1 in image) exit 1 ;; "`+c.fails+`") echo it is refused >&2; exit 1 ;; esac`)
+		t.Setenv("PATH", folder)
+		found, err := examine(t.Context(), &engine.Engine{Name: c.engine}, ImageOptions{}, localStackImage())
+		if err != nil || found.From != c.from || found.Otherwise != c.otherwise || c.fails != "" && !strings.Contains(found.Why, "it is refused") {
+			t.Errorf("%s: %+v, %v", name, found, err)
+		}
 	}
 }
 

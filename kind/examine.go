@@ -14,6 +14,7 @@ type Origin string
 const (
 	Held    Origin = "held"    // the engine has it
 	Pulled  Origin = "pulled"  // a registry has it
+	Unasked Origin = "unasked" // a daemon pulls it, if it reaches a registry: only a pull shows that
 	Built   Origin = "built"   // it is built here
 	Nowhere Origin = "nowhere" // no registry has it, and it cannot be built
 )
@@ -24,6 +25,8 @@ type Source struct {
 	Ref  string
 	From Origin
 	Why  string
+	// Otherwise is where one that is Unasked comes from if the pull fails: Built or Nowhere.
+	Otherwise Origin
 	// Note is what a reader should know about the version, or "".
 	Note string
 }
@@ -43,9 +46,27 @@ func Examine(ctx context.Context, eng *engine.Engine, opts ImageOptions) ([]Sour
 	return found, nil
 }
 
+// examine is locate, and asks the registry for what is to be pulled.
 func examine(ctx context.Context, eng *engine.Engine, opts ImageOptions, img image) (Source, error) {
-	why := img.notPublic
-	if why == "" {
+	found, err := locate(ctx, eng, opts, img)
+	if err != nil || found.From != Pulled {
+		return found, err
+	}
+	unanswered := askRegistry(ctx, eng, img.public)
+	if unanswered == nil || ctx.Err() != nil {
+		return found, ctx.Err()
+	}
+	img.notPublic = ungiven(img, unanswered)
+	otherwise, err := locate(ctx, eng, opts, img)
+	if err != nil || eng.Daemonless() {
+		return otherwise, err
+	}
+	return Source{Name: img.name, Ref: img.public, From: Unasked, Why: otherwise.Why, Otherwise: otherwise.From}, nil
+}
+
+// locate finds out where an image comes from. One that is Pulled was not looked for in a registry.
+func locate(ctx context.Context, eng *engine.Engine, opts ImageOptions, img image) (Source, error) {
+	if img.notPublic == "" {
 		if held, err := eng.HasImage(ctx, img.public); held || err != nil {
 			return Source{Name: img.name, Ref: img.public, From: Held}, err
 		}
@@ -56,17 +77,13 @@ func examine(ctx context.Context, eng *engine.Engine, opts ImageOptions, img ima
 			return Source{Name: img.name, Ref: built, From: Held}, err
 		}
 	}
-	if why == "" {
-		unanswered := askRegistry(ctx, eng, img.public)
-		if unanswered == nil || ctx.Err() != nil {
-			return Source{Name: img.name, Ref: img.public, From: Pulled}, ctx.Err()
-		}
-		why = ungiven(img, unanswered)
+	switch {
+	case img.notPublic == "":
+		return Source{Name: img.name, Ref: img.public, From: Pulled}, nil
+	case unbuildable != nil:
+		return Source{Name: img.name, From: Nowhere, Why: img.notPublic + "; " + unbuildable.Error()}, nil //nolint:nilerr // Why reports it
 	}
-	if unbuildable != nil {
-		return Source{Name: img.name, From: Nowhere, Why: why + "; " + unbuildable.Error()}, nil //nolint:nilerr // Why reports it
-	}
-	return Source{Name: img.name, Ref: built, From: Built, Why: why}, nil
+	return Source{Name: img.name, Ref: built, From: Built, Why: img.notPublic}, nil
 }
 
 func ungiven(img image, err error) string {

@@ -102,7 +102,8 @@ func localStackImage() image {
 		name:    "localstack",
 		public:  PublicLocalStackImage(),
 		sources: []string{"localstack.sh", "localstack"},
-		note:    "version " + version("LOCALSTACK_VERSION") + " is pinned and stays: new releases of LocalStack need an account since March 2026",
+		note: "version " + version("LOCALSTACK_VERSION") + " is pinned and stays: 4.14.0 is the last image that starts without an account, and " +
+			"LocalStack's repository is archived since March 2026",
 	}
 }
 
@@ -147,14 +148,21 @@ func LocalStackEnv() []string {
 
 // ensure returns the reference of the image that the engine has.
 func ensure(ctx context.Context, eng *engine.Engine, opts ImageOptions, img image) (string, error) {
-	found, err := examine(ctx, eng, opts, img)
+	found, err := locate(ctx, eng, opts, img)
 	if err == nil && found.From == Pulled {
-		unpulled := pull(ctx, eng, opts, img.public)
+		// Podman has no daemon: without a registry, its answer comes sooner than that of a pull, which is tried again and again.
+		var unpulled error
+		if eng.Daemonless() {
+			unpulled = askRegistry(ctx, eng, img.public)
+		}
+		if unpulled == nil {
+			unpulled = pull(ctx, eng, opts, img.public)
+		}
 		if unpulled == nil || ctx.Err() != nil {
 			return img.public, unpulled
 		}
 		img.notPublic = ungiven(img, unpulled)
-		found, err = examine(ctx, eng, opts, img)
+		found, err = locate(ctx, eng, opts, img)
 	}
 	switch {
 	case err != nil:
@@ -201,7 +209,8 @@ func goingOn(opts ImageOptions, what string) (over func() time.Duration) {
 	}
 }
 
-// askRegistry requests the image's manifest from its registry.
+// askRegistry requests the image's manifest from its registry, for Docker in the client: the daemon may have a mirror or a
+// proxy that the client knows nothing of, and nothing but a pull asks the daemon.
 func askRegistry(ctx context.Context, eng *engine.Engine, ref string) error {
 	ctx, cancel := context.WithTimeout(ctx, registryTimeout)
 	defer cancel()

@@ -5,7 +5,6 @@ package cluster
 import (
 	"context"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -148,41 +147,6 @@ func (c *Cluster) Configured(ctx context.Context) error {
 		}
 		return ""
 	})
-}
-
-// Create creates the nodes and the control plane. They have no pod network until SetUpNetwork,
-// and no instances until SetInstances.
-func (c *Cluster) Create(ctx context.Context, opts Options) error {
-	config, err := opts.render(opts.Spares)
-	if err != nil {
-		return err
-	}
-	if err := os.MkdirAll(opts.KubeconfigDir, 0o755); err != nil {
-		return fmt.Errorf("create kubeconfig folder: %w", err)
-	}
-	for name, content := range kind.Mounted() {
-		if err := os.WriteFile(filepath.Join(opts.KubeconfigDir, name), []byte(content), 0o644); err != nil {
-			return fmt.Errorf("write a file that nodes mount: %w", err)
-		}
-	}
-	done := make(chan error, 1)
-	go func() {
-		done <- c.provider.Create(opts.Name,
-			kindcluster.CreateWithRawConfig(config),
-			kindcluster.CreateWithNodeImage(opts.Image),
-			kindcluster.CreateWithKubeconfigPath(filepath.Join(opts.KubeconfigDir, opts.Name+".kubeconfig")),
-			kindcluster.CreateWithRetain(false),
-			kindcluster.CreateWithDisplayUsage(false),
-			kindcluster.CreateWithDisplaySalutation(false))
-	}()
-	// kind's Create takes no context: if ours ends, what kind has created is deleted when
-	// it returns.
-	select {
-	case err = <-done:
-	case <-ctx.Done():
-		err = errors.Join(ctx.Err(), <-done, c.Delete(context.WithoutCancel(ctx)))
-	}
-	return wrap.Errorf(err, "create kind cluster %s", opts.Name)
 }
 
 // render returns kind's configuration for the cluster.

@@ -8,20 +8,24 @@ import (
 	"github.com/spotdrill/spotdrill/framework/nodes"
 )
 
-// The weights of the nodes' containers in cpu.shares, whose default is 1024. On cgroup v2,
-// the engine converts them to cpu.weight.
+// The weights of the nodes' containers, as the engine takes them: in cpu.shares, whose default is 1024. On cgroup v2 the
+// engine's runtime converts them to cpu.weight, whose default is 100, and each version in its own way: the last column has
+// what runc 1.4 and the kubelet of Kubernetes 1.37 make of them.
 //
 // CPU time is divided again at each level of control groups, by the weights of the groups
 // there that have something to run. A CoreDNS gets some only if each group above it does:
 //
-//	level            group             weight       next to it
-//	the host         engine's group     8 x 1024    programs of the host, 1024 each process or service
-//	engine's group   a worker          16 x 1024    LocalStack 1024
-//	                 control plane      4 x 1024
-//	a node           kubelet.slice     16 x 1024    system.slice (containerd, journald) 1024
-//	kubelet.slice    kubepods          cores x 1024 kubelet.service 102
-//	kubepods         burstable         sum of the CPU requests of its pods; besteffort 2
-//	burstable        a pod             its CPU request: 102 for CoreDNS
+//	level            group             cpu.shares   next to it                                cpu.weight
+//	the host         engine's group     8 x 1024    programs of the host, 1024 each           800, and 100
+//	engine's group   a worker          16 x 1024    LocalStack 1024                           942, and 100
+//	                 control plane      4 x 1024                                              303
+//	a node           kubelet.slice     16 x 1024    system.slice (containerd, journald) 1024  1600, and 100
+//	kubelet.slice    kubepods          cores x 1024 kubelet.service 102                       for 2 cores 79
+//	kubepods         burstable         sum of the CPU requests of its pods; besteffort 2      besteffort 1
+//	burstable        a pod             its CPU request: 102 for CoreDNS                       4 for CoreDNS
+//
+// The engine's group is not raised if it is system.slice, which has the services of the host too: so it is with Docker and
+// systemd. The nodes then still come before each of those services. Weights reports what each group really has.
 //
 // The engine's group is raised by engine.RaiseParent, kubelet.slice by a
 // file that the nodes mount (kind.Mounted). The last three levels belong to the kubelet,

@@ -55,6 +55,7 @@ func Detect(ctx context.Context, opts Options) (*Engine, error) {
 	if wanted != "" && wanted != docker && wanted != podman {
 		return nil, fmt.Errorf("KIND_EXPERIMENTAL_PROVIDER is %q: only docker and podman can be used", wanted)
 	}
+	var noDocker error
 	if wanted != podman {
 		e := &Engine{Name: docker}
 		err := e.answers(ctx)
@@ -65,9 +66,10 @@ func Detect(ctx context.Context, opts Options) (*Engine, error) {
 			return nil, fmt.Errorf("KIND_EXPERIMENTAL_PROVIDER is docker: %w", err)
 		}
 		opts.log("Docker cannot be used (%v); trying Podman", err)
+		noDocker = err
 	}
 	if _, err := exec.LookPath(podman); err != nil {
-		if err := installPodman(ctx, opts); err != nil {
+		if err := installPodman(ctx, opts, noDocker); err != nil {
 			return nil, err
 		}
 	}
@@ -81,27 +83,46 @@ func Detect(ctx context.Context, opts Options) (*Engine, error) {
 	return e, nil
 }
 
-// answers checks that the engine answers with its version.
+// ErrDenied reports that a daemon runs which this user may not use.
+var ErrDenied = errors.New("this user may not use the daemon of Docker")
+
+// errNoDaemon reports that there is a client of Docker, and no daemon that answers it.
+var errNoDaemon = errors.New("the daemon of Docker does not answer")
+
+// answers checks that the engine answers with its version. What Docker's client prints is part of the error,
+// which is ErrDenied or errNoDaemon if that is why.
 func (e *Engine) answers(ctx context.Context) error {
 	if _, err := exec.LookPath(e.Name); err != nil {
 		return fmt.Errorf("%s is not in PATH", e.Name)
 	}
 	ctx, cancel := context.WithTimeout(ctx, infoTimeout)
 	defer cancel()
-	// Without a daemon, Docker's client prints nothing here; some versions exit with 0.
+	version, err := e.Version(ctx)
+	if err == nil && version == "" {
+		err = fmt.Errorf("%s info names no server: its daemon does not run", e.Name)
+	}
+	switch {
+	case err == nil || e.Name != docker:
+		return err
+	case strings.Contains(err.Error(), "permission denied"):
+		return fmt.Errorf("%w: %w", ErrDenied, err)
+	}
+	return fmt.Errorf("%w: %w", errNoDaemon, err)
+}
+
+// Version returns the version of the engine's server, which runs the containers: Docker's client may be another
+// version. It is "" if no server answers: without one, some clients of Docker print nothing and exit with 0.
+func (e *Engine) Version(ctx context.Context) (string, error) {
 	format := "{{.ServerVersion}}"
 	if e.Name == podman {
 		format = "{{.Version.Version}}"
 	}
-	version, err := e.Run(ctx, "info", "--format", format)
-	if err != nil {
-		return err
-	}
-	if version == "" {
-		return fmt.Errorf("%s info names no server: its daemon does not run", e.Name)
-	}
-	return nil
+	return e.Run(ctx, "info", "--format", format)
 }
+
+// Daemonless reports whether the command line itself does what it is asked to, as Podman's does: it then reaches what
+// the engine reaches. Docker's asks a daemon, which may have registry mirrors and proxies of its own.
+func (e *Engine) Daemonless() bool { return e.Name == podman }
 
 // Environ returns the variables, as KEY=value, with which other programs use this engine
 // the same way, and with which kind puts its nodes on network unless that is "".

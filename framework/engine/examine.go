@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -42,7 +43,7 @@ func Examine(ctx context.Context) (*Engine, []Prerequisite) {
 	eng, engineFound := examineEngine(ctx)
 	found := []Prerequisite{examineSystem(), engineFound}
 	if runtime.GOOS == "linux" {
-		found = append(found, examineInotify(), examineModules(eng), examineRoot(), examineWeight())
+		found = append(found, inotifyInstances().examine("inotify instances"), examineModules(eng), examineRoot(), examineWeight(ctx, eng))
 	}
 	return eng, append(found, examineSize())
 }
@@ -62,30 +63,24 @@ func examineEngine(ctx context.Context) (*Engine, Prerequisite) {
 		f.Detail = eng.Name
 		return eng, f
 	}
-	f.State, f.Detail = Missing, err.Error()
-	noEngine := errors.Is(err, errNoEngine)
-	if debianLike(contentOf("/etc/os-release")) {
-		f.Fix = installCommand(podmanPackages()...)
-		switch {
-		case os.Geteuid() != 0:
-			f.Fix = "sudo " + f.Fix
-		case noEngine:
-			f.State = Automatic
-		}
+	debian := debianLike(contentOf("/etc/os-release"))
+	f.State, f.Detail, f.Fix = Missing, err.Error(), engineFix(err, debian)
+	if debian && os.Geteuid() == 0 && errors.Is(err, errNoEngine) {
+		f.State, f.Fix = Automatic, installCommand(podmanPackages()...)
 	}
 	return nil, f
 }
 
-func examineInotify() Prerequisite {
-	f := Prerequisite{What: "inotify instances", State: OK}
-	instances, err := readNumber(inotifyPath)
+func (l hostLimit) examine(what string) Prerequisite {
+	f := Prerequisite{What: what, State: OK}
+	now, err := readNumber(l.path)
 	if err != nil {
 		f.State, f.Detail = Warning, err.Error()
 		return f
 	}
-	f.Detail = fmt.Sprintf("%d, and %d are needed", instances, inotifyNeeded)
-	if instances < inotifyNeeded {
-		f.State, f.Fix = stateForRoot(), fmt.Sprintf("sudo sysctl -w fs.inotify.max_user_instances=%d", inotifyRaiseTo)
+	f.Detail = fmt.Sprintf("%d, and %d are needed", now, l.needed)
+	if now < l.needed {
+		f.State, f.Fix = stateForRoot(), l.command()
 	}
 	return f
 }
@@ -93,7 +88,7 @@ func examineInotify() Prerequisite {
 func examineModules(eng *Engine) Prerequisite {
 	f := Prerequisite{What: "folder " + modulesPath, State: OK, Detail: "kind mounts it into its nodes"}
 	if (eng == nil || eng.Name == podman) && !exists(modulesPath) {
-		f.State, f.Fix = stateForRoot(), "sudo mkdir "+modulesPath
+		f.State, f.Fix = stateForRoot(), asRoot("mkdir "+modulesPath)
 	}
 	return f
 }
@@ -114,16 +109,41 @@ func examineRoot() Prerequisite {
 	return f
 }
 
-// examineWeight cannot know which group the containers will be in: there may be none yet.
-func examineWeight() Prerequisite {
+// examineWeight cannot know which group the containers will be in: there may be none yet. But Docker with systemd puts
+// them into system.slice, unless its configuration names another.
+func examineWeight(ctx context.Context, eng *Engine) Prerequisite {
 	f := Prerequisite{What: "CPU weight of all containers", State: OK, Detail: "raised while there is a cluster"}
-	if os.Geteuid() != 0 {
-		f.State, f.Detail = Warning, "not root: it may stay as it is, so that other programs keep the nodes waiting for a processor"
-	}
-	if _, err := findCPUTree(cgroupMount); err != nil {
+	switch _, err := findCPUTree(cgroupMount); {
+	case err != nil:
 		f.State, f.Detail = Warning, err.Error()
+	case os.Geteuid() != 0:
+		f.State, f.Detail = Warning, "not root: it may stay as it is, so that other programs keep the nodes waiting for a processor"
+	case eng != nil && eng.inSystemSlice(ctx, contentOf(dockerConfiguration)):
+		f.State, f.Detail = Warning, "Docker puts its containers into system.slice, which also has the services of this host and is not raised: "+
+			"other programs may keep the nodes waiting for a processor"
+		f.Fix = `add "cgroup-parent": "docker.slice" to ` + dockerConfiguration + ", and run: " + asRoot("systemctl restart docker")
 	}
 	return f
+}
+
+// dockerConfiguration is the configuration of Docker's daemon, unless that was started with another.
+const dockerConfiguration = "/etc/docker/daemon.json"
+
+// inSystemSlice reports whether the engine is a Docker that puts containers into system.slice: with systemd it does,
+// unless its configuration has another parent.
+func (e *Engine) inSystemSlice(ctx context.Context, configuration string) bool {
+	if e.Name != docker {
+		return false
+	}
+	driver, err := e.Run(ctx, "info", "--format", "{{.CgroupDriver}}")
+	if err != nil || driver != "systemd" {
+		return false
+	}
+	var set struct {
+		Parent string `json:"cgroup-parent"`
+	}
+	_ = json.Unmarshal([]byte(configuration), &set) // without a file, it has its defaults
+	return set.Parent == "" || set.Parent == "system.slice"
 }
 
 func examineSize() Prerequisite {

@@ -112,27 +112,53 @@ func installCommand(packages ...string) string {
 }
 
 // errNoEngine reports that there is no usable container engine.
-var errNoEngine = errors.New("no container engine: Docker does not answer and Podman is not installed")
+var errNoEngine = errors.New("no container engine")
 
-// installPodman installs Podman as root on Debian or Ubuntu. Anywhere else the
-// error describes what to install.
-func installPodman(ctx context.Context, opts Options) error {
-	if release, err := os.ReadFile("/etc/os-release"); err != nil || !debianLike(string(release)) {
-		return fmt.Errorf("%w; install Docker or Podman", errNoEngine)
+// installPodman installs Podman as root on Debian or Ubuntu. Anywhere else the error describes what to do; noDocker
+// is why Docker cannot be used.
+func installPodman(ctx context.Context, opts Options, noDocker error) error {
+	missing := fmt.Errorf("%w: Podman is not installed", errNoEngine)
+	if noDocker != nil {
+		missing = fmt.Errorf("%w: %w; Podman is not installed", errNoEngine, noDocker)
 	}
-	if os.Geteuid() != 0 || !opts.Install {
-		return fmt.Errorf("%w; start Docker, or run as root: %s", errNoEngine, installCommand(podmanPackages()...))
+	debian := debianLike(contentOf("/etc/os-release"))
+	if os.Geteuid() != 0 || !opts.Install || !debian {
+		return fmt.Errorf("%w; run: %s", missing, engineFix(missing, debian))
 	}
 	opts.log("installing Podman, because there is no container engine: %s", installCommand(podmanPackages()...))
 	if err := aptGet(ctx, "update"); err != nil {
-		return fmt.Errorf("%w; installing Podman failed: %w", errNoEngine, err)
+		return fmt.Errorf("%w; installing it failed: %w", missing, err)
 	}
 	install := append([]string{"install", "-y", "--no-install-recommends"}, podmanPackages()...)
 	if err := aptGet(ctx, install...); err != nil {
-		return fmt.Errorf("%w; installing Podman failed: %w", errNoEngine, err)
+		return fmt.Errorf("%w; installing it failed: %w", missing, err)
 	}
 	opts.log("installed Podman")
 	return nil
+}
+
+// engineFix is what provides a container engine, after Detect returned err: a Docker that is there is made usable before
+// Podman is installed.
+func engineFix(err error, debian bool) string {
+	switch {
+	case errors.Is(err, ErrDenied):
+		return `sudo usermod -aG docker "$USER", and log in again (members of this group can become root); or rootless Docker: dockerd-rootless-setuptool.sh install`
+	case errors.Is(err, errNoDaemon) && os.Getenv("DOCKER_HOST") != "":
+		return "unset DOCKER_HOST, or start the daemon that it names: " + os.Getenv("DOCKER_HOST")
+	case errors.Is(err, errNoDaemon):
+		return "sudo systemctl start docker"
+	case debian:
+		return asRoot(installCommand(podmanPackages()...))
+	}
+	return "see https://docs.docker.com/engine/install/"
+}
+
+// asRoot is a command as this user has to run it.
+func asRoot(command string) string {
+	if os.Geteuid() == 0 {
+		return command
+	}
+	return "sudo " + command
 }
 
 func aptGet(ctx context.Context, args ...string) error {

@@ -3,6 +3,7 @@ package system
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -28,10 +29,14 @@ func claimSystem(cluster string) (*claim, error) {
 		return nil, err
 	}
 	name := filepath.Join(state, claims, cluster)
-	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
-		return nil, fmt.Errorf("claim the cluster: %w", err)
+	err = os.MkdirAll(filepath.Dir(name), 0o700)
+	var file *os.File
+	if err == nil {
+		file, err = os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
 	}
-	file, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
+	if errors.Is(err, fs.ErrPermission) {
+		return nil, fmt.Errorf("claim the cluster: %w: the cache belongs to another user, as after sudo -E; give it back: %s", err, giveBack(state))
+	}
 	if err != nil {
 		return nil, fmt.Errorf("claim the cluster: %w", err)
 	}

@@ -4,8 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/spotdrill/spotdrill/framework/engine"
 )
 
 // A second claim is refused as long as the first one holds, and names its process.
@@ -33,5 +36,33 @@ func TestClaim(t *testing.T) {
 	}
 	if err := again.release(); err != nil {
 		t.Error(err)
+	}
+}
+
+// After a run with sudo -E, the files are root's: doctor finds that before a run fails.
+func TestACacheOfAnotherUser(t *testing.T) {
+	for file, want := range map[string]engine.State{"": engine.OK, claims + "/spotdrill": engine.Missing, "kubeconfig/spotdrill.kubeconfig": engine.Missing} {
+		dir := t.TempDir()
+		t.Setenv("SPOTDRILL_CACHE", dir)
+		const user = 54321
+		if err := os.Chown(dir, user, user); err != nil {
+			t.Skip("giving files to another user needs root")
+		}
+		if file != "" {
+			folder := filepath.Join(dir, filepath.Dir(file))
+			if err := errors.Join(os.Mkdir(folder, 0o755), os.Chown(folder, user, user), os.WriteFile(filepath.Join(dir, file), nil, 0o600)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		f := examineCache(user)
+		if f.State != want || want == engine.Missing && (!strings.Contains(f.Detail, file) || !strings.Contains(f.Fix, "chown")) {
+			t.Errorf("%q: %+v", file, f)
+		}
+		if f := examineCache(0); f.State != engine.OK {
+			t.Errorf("root: %+v", f)
+		}
+	}
+	if strings.Contains(buildAsRoot, "-E") {
+		t.Error("doctor gives this user's cache to root")
 	}
 }

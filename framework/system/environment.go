@@ -18,7 +18,7 @@ func (s *System) environment(ctx context.Context, nodes, localstack string) map[
 		"engine": s.engine.Name, "kube-proxy": string(s.opts.ProxyMode),
 		"engine-cpu-weight": s.parentWeight, "priority": s.priority, "node-cpu-weights": s.Cluster.Weights(ctx),
 	}
-	if v, err := s.engine.Run(ctx, "version", "--format", "{{.Client.Version}}"); err == nil {
+	if v, err := s.engine.Version(ctx); err == nil {
 		env["engine"] += " " + v
 	}
 	env["account"] = cloud.Account

@@ -26,7 +26,7 @@ const diskNeeded = 15 << 30
 // It changes nothing.
 func Examine(ctx context.Context, opts Options) []engine.Prerequisite {
 	eng, found := engine.Examine(ctx)
-	found = append(found, examineDisk(), examineBinary(opts.Binary))
+	found = append(found, examineDisk(), examineCache(os.Geteuid()), examineBinary(opts.Binary))
 	if eng == nil {
 		return found
 	}
@@ -57,6 +57,39 @@ func examineDisk() engine.Prerequisite {
 	}
 	return f
 }
+
+// examineCache checks that the files that a run writes belong to this user: after a run with sudo -E, they are root's.
+func examineCache(uid int) engine.Prerequisite {
+	f := engine.Prerequisite{What: "cache", State: engine.OK, Detail: "its files belong to this user"}
+	dir, err := engine.StateDir()
+	if err != nil {
+		return engine.Prerequisite{What: "cache", State: engine.Missing, Detail: err.Error(), Fix: "export SPOTDRILL_CACHE=/path/to/a/folder"}
+	}
+	if foreign := notOurs(dir, uid); foreign != "" {
+		f.State, f.Detail, f.Fix = engine.Missing, foreign+" belongs to another user, as after sudo -E", giveBack(dir)
+	}
+	return f
+}
+
+// notOurs returns a file or folder of the cache that another user than uid owns, or "": only root can write to those of others.
+func notOurs(dir string, uid int) string {
+	if uid == 0 {
+		return ""
+	}
+	for _, pattern := range []string{"", "*", claims + "/*", "kubeconfig/*"} {
+		files, _ := filepath.Glob(filepath.Join(dir, pattern)) // the pattern is well-formed
+		for _, file := range files {
+			var stat unix.Stat_t
+			if unix.Lstat(file, &stat) == nil && int(stat.Uid) != uid {
+				return file
+			}
+		}
+	}
+	return ""
+}
+
+// giveBack is the command that makes the cache this user's again.
+func giveBack(dir string) string { return `sudo chown -R "$(id -u):$(id -g)" ` + dir }
 
 func exists(path string) bool {
 	_, err := os.Stat(path)
@@ -93,6 +126,16 @@ func examineImage(image kind.Source) engine.Prerequisite {
 		f.Detail += ", which the engine has"
 	case kind.Pulled:
 		f.State, f.Detail = engine.Automatic, f.Detail+" will be pulled by the first run"
+	case kind.Unasked:
+		f.State, f.Fix = engine.Warning, "docker pull "+image.Ref
+		f.Detail += " will be pulled by the first run, if Docker's daemon reaches a registry, by a mirror or a proxy of its own: this client does not. Otherwise "
+		if image.Otherwise == kind.Built {
+			f.Detail += "it will be built: "
+			if why, _ := cannotBuild(); why != "" {
+				f.Detail += why + ": "
+			}
+		}
+		f.Detail += image.Why
 	case kind.Built:
 		f.State, f.Detail = engine.Automatic, f.Detail+" will be built by the first run: "+image.Why
 		if why, fix := cannotBuild(); why != "" {
@@ -107,10 +150,14 @@ func examineImage(image kind.Source) engine.Prerequisite {
 	return f
 }
 
+// buildAsRoot builds the images, which Docker then has for every user. Root needs Go in its PATH, and a cache of its own:
+// with sudo -E, this user's would be root's afterwards.
+const buildAsRoot = `sudo -H env "PATH=$PATH" sh -c 'spotdrill up >/dev/null && spotdrill down'`
+
 // cannotBuild returns why images cannot be built here, and what fixes it.
 func cannotBuild() (why, fix string) {
 	if os.Geteuid() != 0 {
-		return "building needs root", "sudo -E spotdrill up"
+		return "building needs root", buildAsRoot
 	}
 	if _, err := exec.LookPath("apt-get"); err != nil {
 		return "building needs Debian or Ubuntu: no registry can be reached, and there is no apt-get", ""

@@ -28,6 +28,7 @@ func (s *System) startLocalStack(ctx context.Context, image string) error {
 	args := []string{
 		"run", "--detach", "--name", s.localStackName(), "--network", s.opts.Cluster,
 		"--label", cluster.Label + "=true", "--publish", "127.0.0.1::4566",
+		"--no-healthcheck", // the public image's starts a Python program every 10 s, which takes most of a second of a processor
 	}
 	for _, env := range localStackEnv() {
 		args = append(args, "--env", env)

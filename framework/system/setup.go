@@ -1,6 +1,7 @@
 package system
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -153,7 +154,7 @@ func (s *System) create(ctx context.Context, opts cluster.Options, localstack, d
 	if _, err := remove(ctx, s.engine, opts); err != nil {
 		return err
 	}
-	return s.timed("network, LocalStack and cluster", func() error {
+	err := s.timed("network, LocalStack and cluster", func() error {
 		if _, err := s.engine.EnsureNetwork(ctx, opts.Network, map[string]string{cluster.Label: "true"}); err != nil {
 			return err
 		}
@@ -170,25 +171,54 @@ func (s *System) create(ctx context.Context, opts cluster.Options, localstack, d
 		}
 		return s.timed("network, instances and CoreDNS", func() error { return s.furnish(ctx, instances, digest) })
 	})
+	if err == nil {
+		return nil
+	}
+	ctx = context.WithoutCancel(ctx)
+	_, left := remove(ctx, s.engine, opts)
+	return errors.Join(err, wrap.Errorf(errors.Join(left, lowerWeights(ctx, s.engine)), "remove what the failed set-up left"))
 }
 
-// createParts creates the cluster, and next to it what does not need its API.
+// createParts creates the cluster, and at the same time what does not need its API.
 func (s *System) createParts(ctx context.Context, opts cluster.Options, localstack string) (instances map[string]string, err error) {
 	s.Cluster = cluster.New(s.engine, opts)
-	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error {
+	err = whileCreating(ctx, func(ctx context.Context) error {
 		return s.timed("kind cluster", func() error { return s.Cluster.Create(ctx, opts) })
-	})
-	group.Go(func() error {
+	}, func(ctx context.Context) error {
 		// Until the nodes are configured every core is busy; kubeadm then mostly waits.
 		if err := s.Cluster.Configured(ctx); err != nil {
 			return err
 		}
+		group, ctx := errgroup.WithContext(ctx)
 		group.Go(func() error { return s.loadImage(ctx) })
-		return s.timed("LocalStack", func() (err error) { instances, err = s.createQueue(ctx, localstack); return err })
+		group.Go(func() error {
+			return s.timed("LocalStack", func() (err error) { instances, err = s.createQueue(ctx, localstack); return err })
+		})
+		return group.Wait()
 	})
-	err = group.Wait()
 	return instances, err
+}
+
+// whileCreating creates something, and does the rest at the same time. Creating what fails may fail the rest first, so its
+// error is waited for, and is the one returned.
+func whileCreating(ctx context.Context, create, rest func(context.Context) error) error {
+	group, ctx := errgroup.WithContext(ctx)
+	created := make(chan struct{})
+	var failed error
+	group.Go(func() error {
+		defer close(created)
+		failed = create(ctx)
+		return failed
+	})
+	group.Go(func() error {
+		err := rest(ctx)
+		if err != nil {
+			<-created
+			return cmp.Or(failed, err)
+		}
+		return nil
+	})
+	return group.Wait()
 }
 
 // connected gives the parts of the system their clients.

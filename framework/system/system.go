@@ -201,6 +201,9 @@ func (s *System) checkProxyMode(ctx context.Context, nodes string) error {
 }
 
 func detect(ctx context.Context, opts Options) (*engine.Engine, error) {
+	if err := engine.RaiseLimits(engine.Options{Log: opts.Log}); err != nil {
+		return nil, err
+	}
 	eng, err := engine.Detect(ctx, engine.Options{Log: opts.Log, Install: true})
 	if err != nil {
 		return nil, err
