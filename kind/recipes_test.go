@@ -36,7 +36,7 @@ func TestRecipesAreWrittenOnceAndCanBeBuilt(t *testing.T) {
 	if left, err := filepath.Glob(filepath.Join(filepath.Dir(first), "recipes-*")); err != nil || len(left) != 1 {
 		t.Errorf("left in the cache: %v, %v", left, err)
 	}
-	for _, name := range []string{"coredns/main.go", "releases/nth-v1.25.6/go.sum", "localstack/fleets.patch"} {
+	for _, name := range []string{"coredns/main.go", "releases/nth-v1.25.6/go.sum", "localstack/requirements.txt"} {
 		if got := read(t, filepath.Join(first, name)); got != read(t, "images/"+name) {
 			t.Errorf("%s is not that of the checkout", name)
 		}

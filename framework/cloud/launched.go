@@ -3,6 +3,7 @@ package cloud
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -11,8 +12,10 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	"github.com/google/uuid"
 
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/wrap"
 )
 
 // Launched is an instance that was launched for the cluster, in addition to its fixed workers.
@@ -183,4 +186,59 @@ func reservedCPU(cores int64) int64 {
 		}
 	}
 	return int64(reserved)
+}
+
+// CheckFleet launches a fleet of two instances, as Karpenter does, and terminates them. It returns an error unless EC2's
+// answer names both and both have the security group of the launch template. LocalStack does neither by itself.
+func (a *AWS) CheckFleet(ctx context.Context) (err error) {
+	network, err := a.Network(ctx)
+	if err != nil {
+		return err
+	}
+	name := "spotdrill-check-" + uuid.NewString()
+	template := types.FleetLaunchTemplateSpecificationRequest{LaunchTemplateName: &name, Version: aws.String("$Latest")}
+	if _, err := a.ec2.CreateLaunchTemplate(ctx, &ec2.CreateLaunchTemplateInput{LaunchTemplateName: &name, LaunchTemplateData: &types.RequestLaunchTemplateData{
+		ImageId:           &network.AMI,
+		NetworkInterfaces: []types.LaunchTemplateInstanceNetworkInterfaceSpecificationRequest{{DeviceIndex: aws.Int32(0), Groups: []string{network.SecurityGroup}}},
+	}}); err != nil {
+		return fmt.Errorf("create a launch template: %w", err)
+	}
+	defer func() {
+		_, left := a.ec2.DeleteLaunchTemplate(context.WithoutCancel(ctx), &ec2.DeleteLaunchTemplateInput{LaunchTemplateName: &name})
+		err = errors.Join(err, wrap.Errorf(left, "delete the launch template"))
+	}()
+	fleet, err := a.ec2.CreateFleet(ctx, &ec2.CreateFleetInput{
+		Type: types.FleetTypeInstant,
+		LaunchTemplateConfigs: []types.FleetLaunchTemplateConfigRequest{{
+			LaunchTemplateSpecification: &template,
+			Overrides:                   []types.FleetLaunchTemplateOverridesRequest{{InstanceType: types.InstanceTypeC5Large, SubnetId: &network.Subnet}},
+		}},
+		TargetCapacitySpecification: &types.TargetCapacitySpecificationRequest{TotalTargetCapacity: aws.Int32(2), DefaultTargetCapacityType: types.DefaultTargetCapacityTypeSpot},
+	})
+	if err != nil {
+		return fmt.Errorf("launch a fleet of two instances: %w", err)
+	}
+	var ids []string
+	for _, of := range fleet.Instances {
+		ids = append(ids, of.InstanceIds...)
+		if of.LaunchTemplateAndOverrides == nil || of.LaunchTemplateAndOverrides.Overrides == nil || of.LaunchTemplateAndOverrides.Overrides.InstanceType != types.InstanceTypeC5Large {
+			err = errors.Join(err, fmt.Errorf("the answer does not name the type of %q", of.InstanceIds))
+		}
+	}
+	defer func() { err = errors.Join(err, a.Terminate(context.WithoutCancel(ctx), ids)) }()
+	if len(ids) != 2 {
+		return errors.Join(err, fmt.Errorf("the answer for a fleet of 2 names %s", history.Count(len(ids), "instance")))
+	}
+	launched, unread := a.ec2.DescribeInstances(ctx, &ec2.DescribeInstancesInput{InstanceIds: ids})
+	if unread != nil {
+		return errors.Join(err, fmt.Errorf("describe the instances of a fleet: %w", unread))
+	}
+	for _, reservation := range launched.Reservations {
+		for _, instance := range reservation.Instances {
+			if !slices.ContainsFunc(instance.SecurityGroups, func(g types.GroupIdentifier) bool { return aws.ToString(g.GroupId) == network.SecurityGroup }) {
+				err = errors.Join(err, fmt.Errorf("instance %s of a fleet does not have the security group of its launch template", aws.ToString(instance.InstanceId)))
+			}
+		}
+	}
+	return err
 }

@@ -2,15 +2,40 @@ package system
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/spotdrill/spotdrill/framework/cloud"
 	"github.com/spotdrill/spotdrill/framework/cluster"
+	"github.com/spotdrill/spotdrill/framework/wrap"
 	"github.com/spotdrill/spotdrill/kind"
 )
+
+// fleets is what LocalStack's EC2 has to do otherwise; it runs at each start, in any image of LocalStack.
+//
+//go:embed hooks/fleets.py
+var fleets string
+
+// fleetsHook is where LocalStack looks for it: https://docs.localstack.cloud/references/init-hooks
+const fleetsHook = "/etc/localstack/init/start.d/fleets.py"
+
+// hookFile writes the hook to a file on this host, next to those that the nodes mount.
+func (s *System) hookFile() (string, error) {
+	kubeconfig, err := Kubeconfig(s.opts.Cluster)
+	if err != nil {
+		return "", err
+	}
+	file := filepath.Join(filepath.Dir(kubeconfig), filepath.Base(fleetsHook))
+	if err = os.MkdirAll(filepath.Dir(file), 0o755); err == nil {
+		err = os.WriteFile(file, []byte(fleets), 0o644)
+	}
+	return file, wrap.Errorf(err, "write what LocalStack runs at its start")
+}
 
 func localStackName(cluster string) string { return cluster + "-localstack" }
 
@@ -25,10 +50,15 @@ func localStackEnv() []string {
 // startLocalStack runs LocalStack on the cluster's network; this host reaches it on
 // a loopback port only.
 func (s *System) startLocalStack(ctx context.Context, image string) error {
+	hook, err := s.hookFile()
+	if err != nil {
+		return err
+	}
 	args := []string{
 		"run", "--detach", "--name", s.localStackName(), "--network", s.opts.Cluster,
 		"--label", cluster.Label + "=true", "--publish", "127.0.0.1::4566",
-		"--no-healthcheck", // the public image's starts a Python program every 10 s, which takes most of a second of a processor
+		"--no-healthcheck",                                                             // the public image's starts a Python program every 10 s, which takes most of a second of a processor
+		"--volume", hook + ":" + fleetsHook + ":ro", "--security-opt", "label=disable", // so that SELinux lets it read the file
 	}
 	for _, env := range localStackEnv() {
 		args = append(args, "--env", env)

@@ -75,20 +75,31 @@ func TestAFailedSetUpLeavesNothing(t *testing.T) {
 	}
 }
 
-// LocalStack's own health check takes a tenth of a processor.
-func TestLocalStackRunsWithoutItsHealthCheck(t *testing.T) {
+// LocalStack's own health check takes a tenth of a processor, and its own EC2 forgets instances of a fleet.
+func TestHowLocalStackRuns(t *testing.T) {
 	folder := t.TempDir()
 	if err := os.WriteFile(filepath.Join(folder, "docker"), []byte(dockerThat), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("FOLDER", folder)
+	t.Setenv("SPOTDRILL_CACHE", folder)
 	t.Setenv("PATH", folder+":"+os.Getenv("PATH"))
 	s := newSystem(Options{Cluster: "drill", Log: t.Logf})
 	s.engine = &engine.Engine{Name: "docker"}
 	if err := s.startLocalStack(t.Context(), "localstack"); err == nil || !strings.Contains(err.Error(), "no space left on device") {
 		t.Errorf("got %v", err)
 	}
-	if asked, err := os.ReadFile(filepath.Join(folder, "asked")); err != nil || !strings.Contains(string(asked), " --no-healthcheck ") {
-		t.Errorf("%v: %s", err, asked)
+	asked, err := os.ReadFile(filepath.Join(folder, "asked"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	hook := filepath.Join(folder, "kubeconfig", "fleets.py")
+	for _, want := range []string{" --no-healthcheck ", " --volume " + hook + ":/etc/localstack/init/start.d/fleets.py:ro "} {
+		if !strings.Contains(string(asked), want) {
+			t.Errorf("it runs without %q: %s", want, asked)
+		}
+	}
+	if text, err := os.ReadFile(hook); err != nil || !strings.Contains(string(text), "reservation.instances") {
+		t.Errorf("what it runs at its start: %v\n%s", err, text)
 	}
 }

@@ -157,7 +157,7 @@ func (s *System) up(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	digest = fmt.Sprintf("%x", sha256.Sum256([]byte(digest+localstack+strings.Join(localStackEnv(), " ")+clusterManifests())))[:16]
+	digest = fmt.Sprintf("%x", sha256.Sum256([]byte(digest+localstack+strings.Join(localStackEnv(), " ")+fleets+clusterManifests())))[:16]
 	why, err := s.reuse(ctx, clusterOpts, digest)
 	if err != nil {
 		return err

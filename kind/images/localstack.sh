@@ -2,7 +2,7 @@
 
 build_localstack() {
 	local engine=$1 ref=$2 steps=3
-	need_packages mmdebstrap debian-archive-keyring patch
+	need_packages mmdebstrap debian-archive-keyring
 	python3 -c 'import ensurepip, venv' 2>/dev/null || need_packages python3-venv
 	step 1 localstack_root 65 bootstrap "$DEBIAN_SUITE"
 	step 2 localstack_packages 40 "$images"/localstack/{uv,requirements}.txt
@@ -29,7 +29,6 @@ make_localstack_image() {
 	tar -C "$root" -xf "$(made localstack_root)/root.tar"
 	mkdir -p "$root/opt"
 	cp -r "$(made localstack_packages)/localstack" "$root/opt/localstack"
-	patch -d "$root/opt/localstack" -p1 <"$images/localstack/fleets.patch"
 	# Compiled here once, not at every start of a container. Some packages carry
 	# templates that are no valid Python.
 	chroot "$root" python3 -m compileall -qq -j 0 /opt/localstack || true
