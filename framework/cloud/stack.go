@@ -69,6 +69,9 @@ func (a *AWS) ensureStack(ctx context.Context, cluster string) error {
 	if err != nil {
 		return err
 	}
+	if status == absent {
+		return a.createStack(ctx, stack, stackTemplate, parametersOf(cluster))
+	}
 	if status == types.StackStatusCreateComplete || status == types.StackStatusUpdateComplete {
 		// Another version of the product may have created it, with other rules.
 		out, err := a.stacks.GetTemplate(ctx, &cloudformation.GetTemplateInput{StackName: &stack})
@@ -76,16 +79,20 @@ func (a *AWS) ensureStack(ctx context.Context, cluster string) error {
 			return fmt.Errorf("read its template: %w", err)
 		}
 		same := strings.TrimSpace(aws.ToString(out.TemplateBody)) == strings.TrimSpace(stackTemplate)
-		// A run that was killed can have left it without its queue.
 		queue, err := findQueue(ctx, a.queues, cluster)
 		if err != nil || same && queue != "" {
 			return err
 		}
-	}
-	if status != absent {
-		if err := a.DeleteStack(ctx, cluster); err != nil {
-			return fmt.Errorf("remove the failed or outdated one: %w", err)
+		// A run that was killed can have left it without its queue. LocalStack may then fail to delete the policy of that queue,
+		// and with it the stack: whether it does depends on the order in which it deletes the two.
+		if queue == "" {
+			if _, err := a.queues.CreateQueue(ctx, &sqs.CreateQueueInput{QueueName: &cluster}); err != nil {
+				return fmt.Errorf("create the queue of a stack that has lost it: %w", err)
+			}
 		}
+	}
+	if err := a.DeleteStack(ctx, cluster); err != nil {
+		return fmt.Errorf("remove the failed or outdated one: %w", err)
 	}
 	return a.createStack(ctx, stack, stackTemplate, parametersOf(cluster))
 }
