@@ -40,6 +40,10 @@ ISSUE ?=
 MISSING ?= false
 SETTINGS ?=
 
+# The URL of an emulator for make emulator-test, and its name and version, under which its outcomes are kept.
+ENDPOINT ?=
+RECORD ?=
+
 # make observe-test KEEP=true leaves the cluster.
 KEEP ?= false
 
@@ -149,10 +153,9 @@ test: cc coredns ## Run every test that needs no cluster, with the race detector
 	@GORACE=atexit_sleep_ms=100 SPOTDRILL_COREDNS=$(CURDIR)/bin/coredns .ci/fold go test -race ./cmd/... ./framework/... ./kind/... ./reports/... ./scenarios/... ./suites/... ./docs/...
 	@.ci/fold go test -run AHundredProbers ./reports
 
-# One package at a time (-p 1): both put notices on the one event bus, and every queue gets them.
-.PHONY: queue-test
-queue-test: build ## Test queue, rules and the proxy's faults with a real LocalStack
-	@eval "$$($(BINARY) up $(if $(PROXY_MODE),--proxy-mode=$(PROXY_MODE)))" && go test -p 1 -count=1 -v -run LocalStack ./framework/proxy ./framework/cloud
+.PHONY: emulator-test
+emulator-test: ## Check what an emulator of AWS must do: LocalStack, or the one at ENDPOINT=URL; needs no cluster
+	$(call run-suite,emulator,30m,not all requirements are kept,--endpoint=$(ENDPOINT) --record=$(RECORD))
 
 .PHONY: action-test
 action-test: ## Run the script of the GitHub Action as a runner does, with one drill

@@ -75,6 +75,9 @@ func Connect(endpoint, region string) *AWS {
 	}
 }
 
+// Endpoint is the URL of the LocalStack.
+func (a *AWS) Endpoint() string { return a.endpoint }
+
 // Another returns a client of the same LocalStack for another queue.
 func (a *AWS) Another() *AWS { return Connect(a.endpoint, a.region) }
 

@@ -1,13 +1,9 @@
 package cloud
 
 import (
-	"fmt"
-	"slices"
 	"testing"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 )
 
@@ -56,89 +52,5 @@ func TestWhatWasLaunched(t *testing.T) {
 	}
 	if got := launched(types.Instance{InstanceId: aws.String("i-2"), State: &types.InstanceState{Name: types.InstanceStateNamePending}}); got.Ended || got.Spot {
 		t.Errorf("a pending on-demand instance: %+v", got)
-	}
-}
-
-func TestLocalStackLaunchesBesideTheFixedWorkers(t *testing.T) {
-	d := realStack(t, "launches")
-	cluster := fmt.Sprintf("launches-%d", time.Now().UnixNano())
-	fixed, err := d.RunInstances(t.Context(), cluster, []string{"worker"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	id, err := d.Launch(t.Context(), cluster, Launch{Type: "c5.large", Zone: testRegion + "c", Spot: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	find := func() []Launched {
-		found, err := d.Launched(t.Context(), cluster)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return found
-	}
-	found := find()
-	if len(found) != 1 || found[0].ID != id || found[0].Type != "c5.large" || found[0].Zone != testRegion+"c" || !found[0].Spot || found[0].Ended {
-		t.Fatalf("launched %s, found %+v", id, found)
-	}
-	workers, err := d.Instances(t.Context(), cluster)
-	if err != nil || len(workers) != 1 || workers["worker"] != fixed["worker"] {
-		t.Errorf("the fixed workers are %v, want %v (%v)", workers, fixed, err)
-	}
-	if err := d.Terminate(t.Context(), []string{id, fixed["worker"]}); err != nil {
-		t.Fatal(err)
-	}
-	if found := find(); slices.ContainsFunc(found, func(l Launched) bool { return !l.Ended }) {
-		t.Errorf("after termination: %+v", found)
-	}
-	size, err := d.SizeOf(t.Context(), "m5.large")
-	if want := (Size{CPUs: 2, Memory: 8 << 30, Pods: 29, PodENIs: 9}); err != nil || size != want {
-		t.Errorf("m5.large is %+v, want %+v (%v)", size, want, err)
-	}
-	if _, err := d.SizeOf(t.Context(), "m5.enormous"); err == nil {
-		t.Error("an unknown instance type is no error")
-	}
-}
-
-// Karpenter requests several instances by one call, and takes those that the answer does not
-// name for a lack of capacity: they would run for ever.
-func TestLocalStackAnswersWithEveryInstanceOfAFleet(t *testing.T) {
-	d := realStack(t, "fleet")
-	cluster := fmt.Sprintf("fleet-%d", time.Now().UnixNano())
-	template, err := d.ec2.CreateLaunchTemplate(t.Context(), &ec2.CreateLaunchTemplateInput{
-		LaunchTemplateName: aws.String(cluster),
-		LaunchTemplateData: &types.RequestLaunchTemplateData{ImageId: aws.String(image)},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	override := types.FleetLaunchTemplateOverridesRequest{InstanceType: types.InstanceTypeC5Large}
-	fleet, err := d.ec2.CreateFleet(t.Context(), &ec2.CreateFleetInput{
-		Type: types.FleetTypeInstant,
-		LaunchTemplateConfigs: []types.FleetLaunchTemplateConfigRequest{{
-			LaunchTemplateSpecification: &types.FleetLaunchTemplateSpecificationRequest{
-				LaunchTemplateId: template.LaunchTemplate.LaunchTemplateId, Version: aws.String("$Latest"),
-			},
-			Overrides: []types.FleetLaunchTemplateOverridesRequest{override},
-		}},
-		TargetCapacitySpecification: &types.TargetCapacitySpecificationRequest{
-			TotalTargetCapacity: aws.Int32(2), DefaultTargetCapacityType: types.DefaultTargetCapacityTypeSpot,
-		},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var ids []string
-	for _, of := range fleet.Instances {
-		ids = append(ids, of.InstanceIds...)
-		if of.LaunchTemplateAndOverrides == nil || of.LaunchTemplateAndOverrides.Overrides == nil {
-			t.Errorf("the answer does not show which type %q are", of.InstanceIds)
-		}
-	}
-	if len(ids) != 2 {
-		t.Errorf("the fleet of 2 has the instances %q", ids)
-	}
-	if err := d.Terminate(t.Context(), ids); err != nil {
-		t.Fatal(err)
 	}
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
-	"github.com/aws/aws-sdk-go-v2/service/eventbridge"
 
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/iam"
@@ -212,31 +211,5 @@ func TestTheARNOfAQueuesURL(t *testing.T) {
 		if got := arnOf(url, c.region); got != c.want {
 			t.Errorf("%s: %s, want %s", url, got, c.want)
 		}
-	}
-}
-
-func TestLocalStackNoticesThatReachAQueue(t *testing.T) {
-	const queue = "reach" // named after the cluster
-	a := realStack(t, queue)
-	cfg := aws.Config{Region: testRegion, BaseEndpoint: aws.String(a.endpoint), Credentials: credentials.NewStaticCredentialsProvider("test", "test", "")}
-	r, err := NoticesThatReach(t.Context(), cfg, queue)
-	if err != nil || r.ARN == "" || len(r.Unheard) > 0 || r.Policy.Is != logic.Yes || r.Encryption.Is != logic.Yes {
-		t.Errorf("with the rules of the stack: %v, %+v", err, r)
-	}
-	client := eventbridge.NewFromConfig(cfg)
-	names, err := client.ListRuleNamesByTarget(t.Context(), &eventbridge.ListRuleNamesByTargetInput{TargetArn: &r.ARN})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range names.RuleNames {
-		if _, err := client.DisableRule(t.Context(), &eventbridge.DisableRuleInput{Name: &name}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if r, err := NoticesThatReach(t.Context(), cfg, queue); err != nil || len(r.Unheard) != len(history.NoticeTypes()) {
-		t.Errorf("with no rule enabled: %v, %+v", err, r)
-	}
-	if r, err := NoticesThatReach(t.Context(), cfg, "no-such-queue"); err != nil || r.ARN != "" {
-		t.Errorf("no such queue: %v, %+v", err, r)
 	}
 }
