@@ -70,7 +70,7 @@ func (c *Cluster) setUpNode(ctx context.Context, n podRange, subnets []string, a
 	if err := conflist.Execute(&conf, n.podCIDR); err != nil {
 		return fmt.Errorf("render CNI configuration: %w", err)
 	}
-	script := confine(subnets) + masquerade + reconnectAll + vpccni.Remove + writeConflist
+	script := confine(subnets) + masquerade + sink + reconnectAll + vpccni.Remove + writeConflist
 	// A node that registered again may have the former range of another node.
 	script += fmt.Sprintf("ip route del %s 2>/dev/null || true\n", n.podCIDR)
 	for _, peer := range all {
@@ -207,6 +207,14 @@ func confine(subnets []string) string {
 var masquerade = strings.ReplaceAll(`iptables -w -t nat -N SPOTDRILL 2>/dev/null || iptables -w -t nat -F SPOTDRILL
 iptables -w -t nat -C POSTROUTING -o eth0 -j SPOTDRILL 2>/dev/null || iptables -w -t nat -A POSTROUTING -o eth0 -j SPOTDRILL
 iptables -w -t nat -A SPOTDRILL -s PODS ! -d PODS -j MASQUERADE
+`, "PODS", kind.PodSubnet)
+
+// sink takes the packets to pods that have ended: on their node, no route has their address any more, and by the default
+// route they would leave the machine. A bridge without ports drops them after connection tracking has confirmed the flow, which
+// lost queries are explained by; a blackhole route would do so before. Without ARP, no sender is told.
+var sink = strings.ReplaceAll(`ip link show spotdrill-sink >/dev/null 2>&1 || ip link add spotdrill-sink type bridge
+ip link set spotdrill-sink arp off up
+ip route replace PODS dev spotdrill-sink
 `, "PODS", kind.PodSubnet)
 
 // podRanges waits until every node has its pod range and address.

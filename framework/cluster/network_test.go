@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -62,6 +63,31 @@ iptables -w -t nat -A OUTPUT -d 172.18.0.1 -p udp --dport 53 -j DNAT --to-destin
 			dropped := strings.Contains(out, "Operation not permitted")
 			if (err != nil && !dropped) || dropped != c.dropped {
 				t.Errorf("dropped: %v, want %v: %v\n%s", dropped, c.dropped, err, out)
+			}
+		})
+	}
+}
+
+// A pod's address has a route as long as the pod runs. What is sent to it afterwards must not leave the node, and connection
+// tracking must know of it as before.
+func TestPacketsToPodsThatHaveEndedStayOnTheNode(t *testing.T) {
+	const node = `
+ip link set lo up; ip link add eth0 type veth peer name beyond; ip address add 172.18.0.5/16 dev eth0; ip link set beyond up; ip link set eth0 up
+ip route add default via 172.18.0.1; ip neighbour add 172.18.0.1 lladdr 02:00:00:00:00:09 dev eth0
+ip link add pod type veth peer name other; ip link set pod up; ip link set other up; ip route add 10.244.1.7 dev pod; ip neighbour add 10.244.1.7 lladdr 02:00:00:00:00:07 dev pod
+for device in eth0 pod spotdrill-sink; do iptables -w -t mangle -A POSTROUTING -o $device -p udp; done
+`
+	for name, c := range map[string]struct{ script, to, by string }{
+		"a pod that runs":            {sink + sink, "10.244.1.7", "pod"},
+		"a pod that has ended":       {sink, "10.244.1.8", "spotdrill-sink"},
+		"a pod of no node":           {sink, "10.244.99.8", "spotdrill-sink"},
+		"another node":               {sink, "172.18.0.1", "eth0"},
+		"an ended pod, without this": {"", "10.244.1.8", "eth0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			out, err := onANode(t, node+c.script+"echo > /dev/udp/"+c.to+"/53; iptables -w -t mangle -S -v")
+			if err != nil || !regexp.MustCompile("-o "+c.by+" -p udp -c 1 ").MatchString(out) {
+				t.Errorf("want one packet by %s: %v\n%s", c.by, err, out)
 			}
 		})
 	}

@@ -115,7 +115,7 @@ func TestANodeThatWasStartedGetsItsNetworkByALaterRestore(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return strings.Count(string(record), "exec --interactive n sh -ec "+confine([]string{"172.18.0.0/16"})+masquerade+reconnectAll)
+		return strings.Count(string(record), "exec --interactive n sh -ec "+confine([]string{"172.18.0.0/16"})+masquerade+sink+reconnectAll)
 	}
 	brief, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()

@@ -227,6 +227,9 @@ func (s *Session) NotApplicable(scenario scenarios.Scenario) string {
 	if s.cannot != "" {
 		return s.cannot
 	}
+	if s.system != nil && s.system.NodeSystem.NoShutdown != "" && len(scenario.ShutDown()) > 0 {
+		return s.system.NodeSystem.NoShutdown
+	}
 	if reason := s.otherSource(scenario); reason != "" && scenario.Handler != scenarios.HandlerNone {
 		return reason
 	}

@@ -166,6 +166,25 @@ func TestWithoutASystemAllIsSkipped(t *testing.T) {
 	}
 }
 
+// Nodes whose image has no login manager cannot be shut down: that is why a drill is skipped, and no other is.
+func TestWithoutALoginManagerNoNodeIsShutDown(t *testing.T) {
+	s := session(t, "builtin")
+	s.system = &system.System{}
+	s.system.NodeSystem.NoShutdown = "the image has no D-Bus"
+	skipped := 0
+	for _, scenario := range catalogue(t) {
+		reason := s.NotApplicable(scenario)
+		if down := len(scenario.ShutDown()) > 0; down != (reason == s.system.NodeSystem.NoShutdown) {
+			t.Errorf("%s shuts a node down: %t; it is skipped: %q", scenario.Name, down, reason)
+		} else if down {
+			skipped++
+		}
+	}
+	if skipped < 1 {
+		t.Error("no scenario shuts a node down")
+	}
+}
+
 // The report of an interrupted run also has what was played before its turn.
 func TestFinishReportsWhatWasPlayedAhead(t *testing.T) {
 	s := session(t, "builtin")

@@ -16,7 +16,7 @@ func (s *System) environment(ctx context.Context, nodes, localstack string) map[
 	env := map[string]string{
 		"cluster": s.opts.Cluster, "node-image": nodes, "localstack-image": localstack, "spotdrill-image": s.Image,
 		"engine": s.engine.Name, "kube-proxy": string(s.opts.ProxyMode),
-		"engine-cpu-weight": s.parentWeight, "priority": s.priority, "node-cpu-weights": s.Cluster.Weights(ctx),
+		"engine-cpu-weight": s.parentWeight, "priority": s.priority, "node-cpu-weights": s.Cluster.Weights(ctx), "node-system": s.NodeSystem.Words,
 	}
 	if v, err := s.engine.Version(ctx); err == nil {
 		env["engine"] += " " + v

@@ -44,7 +44,13 @@ func (s *System) localStackName() string { return localStackName(s.opts.Cluster)
 // localStackEnv are the variables, as KEY=value, that LocalStack runs with.
 func localStackEnv() []string {
 	return append(kind.LocalStackEnv(), "DEFAULT_REGION="+kind.Region,
-		"SQS_ENABLE_MESSAGE_RETENTION_PERIOD=1") // its own default is to keep messages for ever
+		"SQS_ENABLE_MESSAGE_RETENTION_PERIOD=1", // its own default is to keep messages for ever
+		"DNS_ADDRESS=0")                         // no DNS server of its own, which looks for one on the Internet
+}
+
+// asked are the names that LocalStack asks for at its start. The engine's resolver would ask the host's for them.
+func asked() []string {
+	return []string{"localstack.cloud", "localhost.localstack.cloud", "host.docker.internal"}
 }
 
 // startLocalStack runs LocalStack on the cluster's network; this host reaches it on
@@ -59,6 +65,9 @@ func (s *System) startLocalStack(ctx context.Context, image string) error {
 		"--label", cluster.Label + "=true", "--publish", "127.0.0.1::4566",
 		"--no-healthcheck",                                                             // the public image's starts a Python program every 10 s, which takes most of a second of a processor
 		"--volume", hook + ":" + fleetsHook + ":ro", "--security-opt", "label=disable", // so that SELinux lets it read the file
+	}
+	for _, name := range asked() {
+		args = append(args, "--add-host", name+":127.0.0.1")
 	}
 	for _, env := range localStackEnv() {
 		args = append(args, "--env", env)

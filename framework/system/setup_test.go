@@ -94,7 +94,7 @@ func TestHowLocalStackRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	hook := filepath.Join(folder, "kubeconfig", "fleets.py")
-	for _, want := range []string{" --no-healthcheck ", " --volume " + hook + ":/etc/localstack/init/start.d/fleets.py:ro "} {
+	for _, want := range []string{" --no-healthcheck ", " --add-host localstack.cloud:127.0.0.1 ", " --env DNS_ADDRESS=0 ", " --volume " + hook + ":/etc/localstack/init/start.d/fleets.py:ro "} {
 		if !strings.Contains(string(asked), want) {
 			t.Errorf("it runs without %q: %s", want, asked)
 		}

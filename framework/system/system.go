@@ -81,6 +81,8 @@ type System struct {
 	Environment map[string]string
 	// Image is the product's own image, as the nodes know it.
 	Image string
+	// NodeSystem is what the nodes' image has besides Kubernetes.
+	NodeSystem cluster.NodeSystem
 
 	Handlers *Handlers
 	Launches *Launches
@@ -168,6 +170,9 @@ func (s *System) up(ctx context.Context) error {
 		}
 	}
 	if err := s.startProduct(ctx); err != nil {
+		return err
+	}
+	if s.NodeSystem, err = s.Cluster.System(ctx); err != nil {
 		return err
 	}
 	s.opts.Log("  CPU weight of all containers: %s; this process: %s", s.parentWeight, s.priority)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -41,13 +42,17 @@ func resultsOf(emulator string, report Report) results {
 			r.Failed[name] = shortened(cmp.Or(spec.Failure.Message, spec.State.String()))
 		}
 	}
+	slices.Sort(r.Kept)
 	return r
 }
+
+// requestID is another one each time.
+var requestID = regexp.MustCompile(`, RequestID: [0-9A-Za-z-]*`)
 
 // shortened is a message in one line of a table.
 func shortened(message string) string {
 	const longest = 200
-	words := strings.Join(strings.Fields(message), " ")
+	words := requestID.ReplaceAllString(strings.Join(strings.Fields(message), " "), "")
 	if runes := []rune(words); len(runes) > longest {
 		words = string(runes[:longest]) + "…"
 	}
@@ -136,7 +141,7 @@ func TestTheTableIsWhatRunsWrote(t *testing.T) {
 }
 
 func TestAMessageIsOneLineOfATable(t *testing.T) {
-	if got := shortened("one\n  two\tthree"); got != "one two three" {
+	if got := shortened("one\n  two\tthree, RequestID: 1-a, four"); got != "one two three, four" {
 		t.Errorf("%q", got)
 	}
 	if got := shortened(strings.Repeat("é", 300)); len([]rune(got)) != 201 || !strings.HasSuffix(got, "…") {
