@@ -93,7 +93,7 @@ func PlatformNamed(name string) (*Platform, error) {
 	file := "platforms/" + name + ".yaml"
 	data, err := platforms.ReadFile(file)
 	if err != nil {
-		return nil, fmt.Errorf("no platform is named %q%s; spotdrill list --platforms shows them", name, strict.Among(name, Platforms()))
+		return nil, fmt.Errorf("no platform is named %q%s; spotdrill platforms shows them", name, strict.Among(name, Platforms()))
 	}
 	return ParsePlatform(file, data)
 }

@@ -71,6 +71,12 @@ func (p Pod) Deleted() (history.Event, bool) { return p.FirstOf(history.PodDelet
 // Terminating returns the event by which the pod began to terminate.
 func (p Pod) Terminating() (history.Event, bool) { return p.FirstOf(history.PodTerminating) }
 
+// AskedToEnd returns the event by which the pod was asked to end: its deletion or, without one, as at a shutdown of its
+// node, the SIGTERM that its CoreDNS logged.
+func (p Pod) AskedToEnd() (history.Event, bool) {
+	return p.FirstOf(history.PodTerminating, history.PodSignalled, history.PodLameduck)
+}
+
 // EndsBy reports whether the pod begins to end by this event. A pod that is deleted with
 // no grace at all never terminates.
 func (p Pod) EndsBy(e history.Event) bool {

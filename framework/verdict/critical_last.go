@@ -14,7 +14,7 @@ type CriticalLast struct {
 
 var checkCriticalLast = by(Kind{
 	ID: "criticalLast", Title: "critical pods of %s last",
-	Requires: "No pod of a system priority class begins to terminate before every other evictable pod of the node has stopped.",
+	Requires: "No pod of a system priority class begins to terminate, or at a shutdown of the node gets SIGTERM, before every other evictable pod of the node has stopped.",
 	Fix:      "evict pods of the system priority classes only after the others have stopped",
 	Look:     Look{Lane: LanePods, Text: "the lane Pods: which critical pod began to terminate while others still ran?"},
 }, criticalLast)
@@ -38,7 +38,7 @@ func criticalLast(j judge, v Verdict, c CriticalLast) Verdict {
 	}
 	terminating := history.Event{}
 	for _, p := range critical {
-		if e, ok := p.Terminating(); ok && (terminating.Kind == "" || e.At < terminating.At) {
+		if e, ok := p.AskedToEnd(); ok && (terminating.Kind == "" || e.At < terminating.At) {
 			terminating = e
 		}
 	}

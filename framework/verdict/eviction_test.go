@@ -287,12 +287,20 @@ func TestCriticalLast(t *testing.T) {
 	terminating := func(seconds float64) func(*script) {
 		return func(s *script) { s.move(of("critical-a", history.PodTerminating), seconds) }
 	}
+	shutDown := func(seconds float64) func(*script) {
+		return func(s *script) {
+			s.drop(of("critical-a", history.PodTerminating))
+			s.at(seconds, history.NewPodSignalled("w/critical-a", "uid-critical-a", history.Node(victim)))
+		}
+	}
 	expect(t, "critical pods of victim last", workloadStory, []expectation{
 		{name: "last", want: Pass, got: "1 began to terminate after 3 others"},
 		{name: "with the others", edit: terminating(5), want: Fail, got: "w/critical-a began to terminate at +5.000s, when w/slow-a had not stopped"},
 		{name: "while one still stops", edit: terminating(25.4), want: Fail, got: "w/slow-a"},
 		{name: "when the last has ended, and is still in the API", edit: terminating(25.55), want: Pass},
 		{name: "never", edit: func(s *script) { s.drop(of("critical-a", history.PodTerminating)) }, want: Unknown, got: "no critical pod began"},
+		{name: "SIGTERM at a shutdown, last", edit: shutDown(25.7), want: Pass, got: "1 began to terminate after 3 others"},
+		{name: "SIGTERM at a shutdown, with the others", edit: shutDown(5), want: Fail, got: "w/critical-a began to terminate at +5.000s, when w/slow-a had not stopped"},
 		{name: "one never stops", edit: func(s *script) {
 			s.drop(of("slow-a", history.PodExited))
 			s.drop(of("slow-a", history.PodDeleted))

@@ -150,7 +150,11 @@ func (p *platform) specs() {
 			Expect(p.session.SetUp(ctx)).To(Succeed())
 			Expect(p.session.NoSystem()).To(BeEmpty(), "set-up")
 		}, NodeTimeout(session.SetUpTimeout))
-		AfterAll(func(ctx SpecContext) { Expect(p.session.Restore(ctx)).To(Succeed()) }, NodeTimeout(session.FinishTimeout))
+		AfterAll(func(ctx SpecContext) {
+			if p.session != nil {
+				Expect(p.session.Restore(ctx)).To(Succeed())
+			}
+		}, NodeTimeout(session.FinishTimeout))
 		for _, c := range p.cells {
 			It(fmt.Sprintf("%s, settings as %s", c.way.Name, c.settings), Label("way:"+c.way.Name, "settings:"+string(c.settings)), func(ctx SpecContext) {
 				Expect(p.measure(ctx, c)).To(Succeed())
