@@ -272,6 +272,9 @@ func (p *Platform) settings(data []byte, own Scenario) coredns.Settings {
 	} else if set("maxUnavailable") {
 		c.MinAvailable, c.UnhealthyPodEvictionPolicy = 0, own.CoreDNS.UnhealthyPodEvictionPolicy
 	}
+	if !set("daemonSet") && (set("replicas") || own.needsDeployment() != "") {
+		c.DaemonSet = false
+	}
 	c.MinAvailable = min(c.MinAvailable, c.Replicas)
 	if set("autoScaling") && !set("replicas") {
 		c.Replicas = min(max(c.Replicas, c.AutoScaling.Min), c.AutoScaling.Max)

@@ -110,6 +110,22 @@ func TestAPlatformShutsNodesDownUnlessTheScenarioDoes(t *testing.T) {
 	}
 }
 
+// A DaemonSet is only that of scenarios that do not depend on a Deployment.
+func TestAPlatformRunsADaemonSetUnlessTheScenarioNeedsADeployment(t *testing.T) {
+	for scenario, want := range map[string]bool{
+		"coredns-pod-deleted": true, "coredns-restarted": true, "coredns-shut-down-as-configured": true, "coredns-drained-replicas-3": false,
+		"coredns-scaled-up-and-down": false, "coredns-scaled-with-the-cluster": false, "coredns-lameduck-edited-while-it-runs": false,
+	} {
+		if got := on(t, "openshift", scenario).CoreDNS.DaemonSet; got != want {
+			t.Errorf("%s: %t, want %t", scenario, got, want)
+		}
+	}
+	_, err := written("coredns: {daemonSet: true}\nprobe: {}\nsteps:\n- do: {verb: scale, target: coredns, replicas: 1}\nchecks:\n- losses: {of: dns, mode: fresh, maxWindow: 60s}")
+	if err == nil || !strings.Contains(err.Error(), "coredns.daemonSet: is not allowed with a step that scales or configures CoreDNS") {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestEveryPresetDiffersFromTheOthers(t *testing.T) {
 	var seen []coredns.Settings
 	for _, name := range Platforms() {

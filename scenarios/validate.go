@@ -150,6 +150,9 @@ func (s Scenario) validate(fileName string) problems {
 		pick.Launched.validate("nodes."+name+".launched", pick, &p)
 	}
 	validateDNS(s.CoreDNS, &p)
+	if why := s.needsDeployment(); s.CoreDNS.DaemonSet && why != "" {
+		p.add("coredns.daemonSet", "is not allowed with %s, which a Deployment has", why)
+	}
 	s.validateDelay(&p)
 	s.validateLaunches(&p)
 	s.validateShutdowns(&p)
@@ -164,6 +167,21 @@ func (s Scenario) validate(fileName string) problems {
 	s.validateSteps(in, &p)
 	s.validateChecks(in, &p)
 	return p
+}
+
+// needsDeployment is what of the scenario only a Deployment of CoreDNS has; empty if nothing.
+func (s Scenario) needsDeployment() string {
+	switch {
+	case s.CoreDNS.AutoScaling != (coredns.AutoScaling{}):
+		return "autoScaling"
+	case s.CoreDNS.Placement == coredns.Launched:
+		return "placement launched"
+	case len(s.Actions(OnCoreDNS, Scale, Configure)) > 0:
+		return "a step that scales or configures CoreDNS"
+	case len(s.Actions(OnAddOn)) > 0:
+		return "a step for an add-on"
+	}
+	return ""
 }
 
 // validateShutdowns checks that what delays a shutdown has one to delay.

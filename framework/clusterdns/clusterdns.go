@@ -111,8 +111,14 @@ func (d *CoreDNS) Set(ctx context.Context, want coredns.Settings) error {
 	if err := d.setBudget(ctx, budgetOf(want)); err != nil {
 		return err
 	}
+	if err := d.removeDaemonSet(ctx); err != nil {
+		return err
+	}
 	err = d.replace(ctx, text, func(deploy *appsv1.Deployment) {
 		setTemplate(deploy, original.Deployment, want, mark)
+		if want.DaemonSet {
+			deploy.Spec.Replicas = ptr.To(int32(0))
+		}
 		if c, before := containerOf(&deploy.Spec), containerOf(&original.Deployment); c != nil && before != nil {
 			c.Image = image
 			setRequests(c, before, want)
@@ -121,6 +127,11 @@ func (d *CoreDNS) Set(ctx context.Context, want coredns.Settings) error {
 	})
 	if err != nil {
 		return err
+	}
+	if want.DaemonSet {
+		if err := d.createDaemonSet(ctx, want); err != nil {
+			return err
+		}
 	}
 	return wait.Until(ctx, readyTimeout, fmt.Sprintf("CoreDNS with %s", want), func(ctx context.Context) string {
 		return d.whyNotSet(ctx, mark, text, want)
@@ -223,8 +234,12 @@ func (d *CoreDNS) whyNotSet(ctx context.Context, mark, text string, want coredns
 		}
 		ips = append(ips, p.Status.PodIP)
 	}
-	if len(ips) != want.Replicas {
-		return fmt.Sprintf("%s, want %d", history.Count(len(ips), "pod"), want.Replicas)
+	n, why := d.wanted(ctx, want)
+	if why != "" {
+		return why
+	}
+	if len(ips) != n {
+		return fmt.Sprintf("%s, want %d", history.Count(len(ips), "pod"), n)
 	}
 	if why := d.whyNotServed(ctx, ips); why != "" {
 		return why

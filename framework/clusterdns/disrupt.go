@@ -3,6 +3,7 @@ package clusterdns
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -35,7 +36,13 @@ func (d *CoreDNS) RunningPods(ctx context.Context, node string) ([]corev1.Pod, e
 
 // Restart starts a rolling restart of CoreDNS, as kubectl rollout restart does.
 func (d *CoreDNS) Restart(ctx context.Context) error {
-	return d.patch(ctx, fmt.Sprintf(`{"spec":{"template":{"metadata":{"annotations":{"kubectl.kubernetes.io/restartedAt":%q}}}}}`, time.Now().Format(time.RFC3339)))
+	patch := fmt.Sprintf(`{"spec":{"template":{"metadata":{"annotations":{"kubectl.kubernetes.io/restartedAt":%q}}}}}`, time.Now().Format(time.RFC3339))
+	daemons, err := d.hasDaemonSet(ctx)
+	if err != nil || !daemons {
+		return errors.Join(err, d.patch(ctx, patch))
+	}
+	_, err = d.client.AppsV1().DaemonSets(namespace).Patch(ctx, name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	return wrap.Errorf(err, "patch DaemonSet coredns with %s", patch)
 }
 
 // Scale sets the number of CoreDNS pods.

@@ -24,6 +24,7 @@ import (
 type state struct {
 	Corefile   string                            `json:"corefile"`
 	Deployment appsv1.DeploymentSpec             `json:"deployment"`
+	DaemonSet  bool                              `json:"daemonSet,omitempty"`
 	Budget     *policyv1.PodDisruptionBudgetSpec `json:"budget,omitempty"` // nil without one
 }
 
@@ -37,7 +38,8 @@ func (d *CoreDNS) present(ctx context.Context) (state, error) {
 	if err != nil {
 		return state{}, err
 	}
-	return state{Corefile: cm.Data["Corefile"], Deployment: deploy.Spec, Budget: budget}, nil
+	daemons, err := d.hasDaemonSet(ctx)
+	return state{Corefile: cm.Data["Corefile"], Deployment: deploy.Spec, DaemonSet: daemons, Budget: budget}, err
 }
 
 // Restore restores CoreDNS to the state that it had when the cluster was created, and
@@ -55,6 +57,9 @@ func (d *CoreDNS) Restore(ctx context.Context) error {
 		return nil
 	}
 	if err := d.setBudget(ctx, original.Budget); err != nil {
+		return fmt.Errorf("restore CoreDNS: %w", err)
+	}
+	if err := d.removeDaemonSet(ctx); err != nil {
 		return fmt.Errorf("restore CoreDNS: %w", err)
 	}
 	err = d.replace(ctx, original.Corefile, func(deploy *appsv1.Deployment) { deploy.Spec = original.Deployment })

@@ -57,6 +57,9 @@ type Settings struct {
 	// TopologySpread are the topology spread constraints of the pods, with a maxSkew of 1. Those by host have no effect
 	// with placement on-demand, which has one node.
 	TopologySpread []TopologySpread `yaml:"topologySpread,omitempty"`
+	// DaemonSet runs a pod on each node of the placement, by a DaemonSet in place of the Deployment. Replicas is then
+	// how many that are on the spot nodes, and anti-affinity and topology spread have no effect.
+	DaemonSet bool `yaml:"daemonSet,omitempty"`
 	// Rollout is how the Deployment replaces its pods; left out, as kubeadm sets it.
 	Rollout Rollout `yaml:"rollout,omitempty"`
 	// DoNotDisrupt reports whether the pods have the annotation karpenter.sh/do-not-disrupt.
@@ -132,6 +135,9 @@ type Rollout struct {
 
 // ofScheduling are the settings of the budget, the scheduling and the rollout that differ from those of kubeadm, in words.
 func (s Settings) ofScheduling() (words []string) {
+	if s.DaemonSet {
+		words = append(words, "DaemonSet")
+	}
 	if s.MaxUnavailable != "" {
 		words = append(words, "maxUnavailable "+string(s.MaxUnavailable))
 	}
