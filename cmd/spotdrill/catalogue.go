@@ -14,6 +14,7 @@ import (
 
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/session"
+	"github.com/spotdrill/spotdrill/framework/system"
 	"github.com/spotdrill/spotdrill/framework/verdict"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
@@ -100,13 +101,18 @@ type explained struct {
 
 func newExplainCommand() *cobra.Command {
 	var asJSON bool
+	var on system.Options // only its platform
 	cmd := &cobra.Command{
 		Use:               "explain SCENARIO",
 		Short:             "Show what a scenario requires, why, and how to fix a failure",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeScenarios,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			choose := func() ([]scenarios.Scenario, error) { return verdict.Scenarios().Select(scenarios.Fast, args) }
+			loader, err := onPlatform(cmd, &on)
+			if err != nil {
+				return err
+			}
+			choose := func() ([]scenarios.Scenario, error) { return loader.Select(scenarios.Fast, args) }
 			if scenarios.IsLive(args[0]) {
 				choose = func() ([]scenarios.Scenario, error) { return chooseLive(args, nil) }
 			}
@@ -122,6 +128,7 @@ func newExplainCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	platformFlag(cmd.Flags(), &on.Platform.Name)
 	return cmd
 }
 
