@@ -218,8 +218,8 @@ func (p *platform) proposed(ctx context.Context, settings coredns.Settings) (cor
 		}
 		p.proposal = &found
 	}
-	// What depends on the way stays.
-	settings.Lameduck, settings.GracePeriod, settings.Replicas = p.proposal.Lameduck, p.proposal.GracePeriod, p.proposal.Replicas
+	// What depends on the way stays. No number of pods is proposed for a DaemonSet.
+	settings.Lameduck, settings.GracePeriod, settings.Replicas = p.proposal.Lameduck, p.proposal.GracePeriod, max(settings.Replicas, p.proposal.Replicas)
 	settings.Readiness.Period, settings.Readiness.FailureThreshold = p.proposal.Readiness.Period, p.proposal.Readiness.FailureThreshold
 	settings.Unsafe = settings.GracePeriod <= settings.PreStop+settings.Lameduck
 	return settings, nil
