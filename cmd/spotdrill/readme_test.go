@@ -50,6 +50,8 @@ func served(t *testing.T, file string) string {
 		answer, found := objects[r.URL.Path]
 		switch parts := strings.Split(r.URL.Path, "/"); {
 		case found:
+		case strings.HasSuffix(r.URL.Path, "/proxy/configz"):
+			answer = map[string]any{"kubeletconfig": map[string]any{"shutdownGracePeriod": "0s", "shutdownGracePeriodCriticalPods": "0s"}}
 		case r.URL.Path == "/api" || r.URL.Path == "/apis":
 			answer = map[string]any{}
 		case lists[r.URL.Path] != nil || len(parts) == 4 || len(parts) == 5 && parts[1] == "apis" || parts[len(parts)-3] == "namespaces":

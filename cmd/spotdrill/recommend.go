@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 
 	"github.com/spotdrill/spotdrill/framework/cloud"
 	"github.com/spotdrill/spotdrill/framework/cluster"
@@ -31,6 +31,7 @@ type deployed struct {
 	clusterAccess
 	namespace, name string
 	manifests       []string // files of objects, instead of a cluster
+	kubelet         string   // file with the configuration of its kubelets
 }
 
 func newRecommendCommand() *cobra.Command {
@@ -91,6 +92,7 @@ func newRecommendCommand() *cobra.Command {
 	flags.StringVar(&dns.namespace, "namespace", "kube-system", "`namespace` of CoreDNS")
 	flags.StringVar(&dns.name, "deployment", "", "`name` of CoreDNS's Deployment or DaemonSet; the default is the one that the Service of the cluster's DNS selects")
 	flags.StringArrayVarP(&dns.manifests, "filename", "f", nil, "read this `file` or folder of objects instead of a cluster, such as kubectl get -o yaml writes it, or - for stdin; can be given several times")
+	flags.StringVar(&dns.kubelet, "kubelet-config", "", "read the configuration of the nodes' kubelets from this `file`, instead of their /configz: a KubeletConfiguration, a NodeConfig of nodeadm, or what /configz answered")
 	flags.BoolVar(&asJSON, "json", false, "print one JSON object")
 	flags.BoolVar(&inAWS, "aws", false, "also look up Karpenter's interruption queue and its rules, with your AWS credentials (read-only)")
 	flags.BoolVar(&tryNextPod, "try-next-pod", false, "also start one pod with CoreDNS's image and Corefile, which gets no query, and delete it: does the next pod start?")
@@ -170,29 +172,28 @@ type reading struct {
 	client kubernetes.Interface
 }
 
-// access is how the objects are reached: in a cluster, or in files.
-func (d deployed) access(cmd *cobra.Command) (config *rest.Config, place string, err error) {
-	if len(d.manifests) == 0 {
-		config, err = d.config()
-		if err != nil {
-			return nil, "", err
-		}
-		return config, "cluster at " + config.Host, nil
-	}
-	m, err := recommend.ReadManifests(cmd.InOrStdin(), d.namespace, d.manifests...)
-	if err != nil {
-		return nil, "", usage("%w", err)
-	}
-	return m.Config(), strings.Join(d.manifests, ", "), nil
-}
-
-// read reads the cluster's CoreDNS. A kubeconfig that cannot be used is a usage
-// error.
+// read reads the CoreDNS of the cluster, or of files. A kubeconfig that cannot be used, and files that have too little,
+// are usage errors.
 func (d deployed) read(cmd *cobra.Command) (reading, error) {
-	config, place, err := d.access(cmd)
+	if len(d.manifests) > 0 {
+		if d.kubelet != "" {
+			d.manifests = append(slices.Clone(d.manifests), d.kubelet)
+		}
+		m, err := recommend.ReadManifests(cmd.InOrStdin(), d.namespace, d.manifests...)
+		if err != nil {
+			return reading{}, usage("%w\nthis exports enough of a cluster: %s", err, exports)
+		}
+		found, err := m.Read(cmd.Context(), d.namespace, d.name)
+		if err != nil {
+			return reading{}, usage("%s: %w\nthe files have too little of a cluster; this exports enough: %s", strings.Join(d.manifests, ", "), err, exports)
+		}
+		return reading{DNS: found}, nil
+	}
+	config, err := d.config()
 	if err != nil {
 		return reading{}, err
 	}
+	place := "cluster at " + config.Host
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return reading{}, usage("no access to the %s: %w", place, err)
@@ -201,13 +202,21 @@ func (d deployed) read(cmd *cobra.Command) (reading, error) {
 	if err != nil {
 		return reading{}, usage("no access to the %s: %w", place, err)
 	}
-	found, err := recommend.Read(cmd.Context(), client, objects, d.namespace, d.name)
-	if err != nil && len(d.manifests) > 0 {
-		return reading{}, usage("%s: %w\nthe files have too little of a cluster; this exports enough: %s", place, err, exports)
+	var kubelets []recommend.Kubelet
+	if d.kubelet != "" {
+		m, err := recommend.ReadManifests(cmd.InOrStdin(), d.namespace, d.kubelet)
+		if err == nil {
+			kubelets, err = m.Kubelets()
+		}
+		if err != nil {
+			return reading{}, usage("--kubelet-config: %w", err)
+		}
 	}
+	found, err := recommend.Read(cmd.Context(), client, objects, d.namespace, d.name)
 	if err != nil {
 		return reading{}, fmt.Errorf("%s: %w", place, err)
 	}
+	found = found.WithKubelets(kubelets)
 	own, err := cluster.AllOurs(cmd.Context(), client)
 	if err != nil && found.NodesUnread != "" {
 		own, err = false, nil // the nodes cannot be read

@@ -67,9 +67,10 @@ func foreignCluster(t *testing.T, lameduck string) string {
 		"/api/v1/namespaces/kube-system/pods":                                  corev1.PodList{Items: []corev1.Pod{{ObjectMeta: named("a"), Spec: corev1.PodSpec{NodeName: "n"}}, {ObjectMeta: named("b"), Spec: corev1.PodSpec{NodeName: "n"}}}},
 		"/apis/apps/v1/namespaces/kube-system/statefulsets":                    appsv1.StatefulSetList{},
 		"/apis/autoscaling/v2/namespaces/kube-system/horizontalpodautoscalers": autoscalingv2.HorizontalPodAutoscalerList{},
-		"/api":          metav1.APIVersions{},
-		"/apis":         metav1.APIGroupList{},
-		"/api/v1/nodes": corev1.NodeList{Items: []corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{"eks.amazonaws.com/capacityType": "ON_DEMAND"}}}}},
+		"/api/v1/nodes/n/proxy/configz":                                        map[string]any{"kubeletconfig": map[string]any{"shutdownGracePeriod": "0s"}},
+		"/api":                                                                 metav1.APIVersions{},
+		"/apis":                                                                metav1.APIGroupList{},
+		"/api/v1/nodes":                                                        corev1.NodeList{Items: []corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{"eks.amazonaws.com/capacityType": "ON_DEMAND"}}}}},
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		object, ok := objects[r.URL.Path]
@@ -116,6 +117,12 @@ items:
 `), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	corefile, kubelet := filepath.Join(t.TempDir(), "Corefile"), filepath.Join(t.TempDir(), "kubelet.json")
+	for name, text := range map[string]string{corefile: ".:53 {\n  health\n}\n", kubelet: `{"kubeletconfig": {"shutdownGracePeriod": "5s", "shutdownGracePeriodCriticalPods": "1s"}}`} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 	standIn := func(kubeconfig string) []string {
 		return []string{"--kubeconfig", kubeconfig, "--drill", "--stand-in", "--matrix", impossible, "--out", t.TempDir()}
 	}
@@ -131,16 +138,19 @@ items:
 		"no such file":       {[]string{"--kubeconfig", nobody + "-none"}, exitUsage, "", "choose one with --kubeconfig and --context"},
 		"no such context":    {[]string{"--kubeconfig", nobody, "--context", "there"}, exitUsage, "", `context "there" does not exist`},
 		// Were it not refused, it should not meet a cluster that is there.
-		"drill of another's": {[]string{"--kubeconfig", sound, "--drill", "--cluster", "none", "--source", t.TempDir(), "--out", t.TempDir()}, exitUsage, "", "this cluster is not spotdrill's own, so nothing was drilled; use --stand-in"},
-		"confidence of 1":    {[]string{"--drill", "--confidence", "1"}, exitUsage, "", "matrix lameduck-by-readiness: confidence: 1 is not within 0.5"},
-		"confidence of 0":    {[]string{"--kubeconfig", sound, "--drill", "--confidence", "0"}, exitUsage, "", "matrix lameduck-by-readiness: confidence: 0 is not within 0.5"},
-		"no repeats":         {[]string{"--kubeconfig", sound, "--drill", "--repeats", "0"}, exitUsage, "", "matrix lameduck-by-readiness: repeats: 0 is not within 1 to 100"},
-		"no such proxy mode": {[]string{"--kubeconfig", sound, "--drill", "--proxy-mode", "iptabels"}, exitUsage, "", `--proxy-mode is "iptabels"`},
-		"of files":           {[]string{"-f", exported, "-f", exported}, exitUnknown, "unknown budget: ", "rules could not be evaluated for kube-system/coredns"},
-		"of no objects":      {[]string{"-f", impossible}, exitUsage, "", "the files have too little of a cluster; this exports enough: kubectl get nodes,"},
-		"of no file":         {[]string{"-f", exported + "-none"}, exitUsage, "", "read manifests: "},
-		"of both":            {[]string{"-f", exported, "--kubeconfig", sound}, exitUsage, "", "--filename reads files instead of a cluster"},
-		"without a drill":    {[]string{"--kubeconfig", sound, "--confidence", "0.99", "--stand-in"}, exitUsage, "", "--confidence, --stand-in: requires --drill"},
+		"drill of another's":    {[]string{"--kubeconfig", sound, "--drill", "--cluster", "none", "--source", t.TempDir(), "--out", t.TempDir()}, exitUsage, "", "this cluster is not spotdrill's own, so nothing was drilled; use --stand-in"},
+		"confidence of 1":       {[]string{"--drill", "--confidence", "1"}, exitUsage, "", "matrix lameduck-by-readiness: confidence: 1 is not within 0.5"},
+		"confidence of 0":       {[]string{"--kubeconfig", sound, "--drill", "--confidence", "0"}, exitUsage, "", "matrix lameduck-by-readiness: confidence: 0 is not within 0.5"},
+		"no repeats":            {[]string{"--kubeconfig", sound, "--drill", "--repeats", "0"}, exitUsage, "", "matrix lameduck-by-readiness: repeats: 0 is not within 1 to 100"},
+		"no such proxy mode":    {[]string{"--kubeconfig", sound, "--drill", "--proxy-mode", "iptabels"}, exitUsage, "", `--proxy-mode is "iptabels"`},
+		"of files":              {[]string{"-f", exported, "-f", exported}, exitUnknown, "unknown budget: ", "rules could not be evaluated for kube-system/coredns"},
+		"of no objects":         {[]string{"-f", impossible}, exitUsage, "", "nothing of it is judged: Sweep\nthis exports enough of a cluster: kubectl get nodes,"},
+		"of no file":            {[]string{"-f", exported + "-none"}, exitUsage, "", "read manifests: "},
+		"of a Corefile alone":   {[]string{"-f", corefile}, exitFailed, "warning lameduck: ", "the Corefile of ConfigMap kube-system/coredns violates 2 rules"},
+		"kubelet of a cluster":  {[]string{"--kubeconfig", sound, "--kubelet-config", kubelet}, exitFailed, "warning lameduck-within-node-shutdown: lameduck 5s, and the kubelet kills CoreDNS 4s after its SIGTERM", ""},
+		"kubelet of no kubelet": {[]string{"--kubeconfig", sound, "--kubelet-config", exported}, exitUsage, "", "--kubelet-config: "},
+		"of both":               {[]string{"-f", exported, "--kubeconfig", sound}, exitUsage, "", "--filename reads files instead of a cluster"},
+		"without a drill":       {[]string{"--kubeconfig", sound, "--confidence", "0.99", "--stand-in"}, exitUsage, "", "--confidence, --stand-in: requires --drill"},
 		// The advice is printed nevertheless.
 		"no safe setting":                   {standIn(short), exitFailed, `warning lameduck-outlasts-readiness`, "no setting of the matrix is safe\nkube-system/coredns violates 1 rule"},
 		"no safe setting, and none to warn": {standIn(sound), exitFailed, "nothing to warn of", "no setting of the matrix is safe"},

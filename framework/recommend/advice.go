@@ -25,6 +25,11 @@ type Advice struct {
 	// Others are more workloads behind the Service of the cluster's DNS, which are not judged.
 	Others []string         `json:"others,omitempty"`
 	Now    coredns.Settings `json:"now"`
+	// NodeShutdown is what the kubelets do with pods when their node shuts down; empty if that does not matter.
+	NodeShutdown string `json:"nodeShutdown,omitempty"`
+	// Unused is what is in the files and not judged, and Assumed is what they leave out and was supposed.
+	Unused  []string `json:"unused,omitempty"`
+	Assumed []string `json:"assumed,omitempty"`
 	// Karpenter is which one was checked, or why none was; empty if the cluster has none.
 	Karpenter string           `json:"karpenter,omitempty"`
 	Findings  []Finding        `json:"findings"`
@@ -42,12 +47,19 @@ type Advice struct {
 // of writing a patch.
 func New(d DNS) (Advice, error) {
 	a := Advice{Kind: d.Workload.Kind, Platform: d.Platform.String(), Karpenter: d.Karpenter.String(), dns: d}
-	if d.Workload.Kind == "" {
+	if d.Manifests != nil {
+		a.Unused, a.Assumed = d.Manifests.Unused(), d.Manifests.assumed
+	}
+	if d.Workload.Kind == "" && d.WorkloadUnread == "" {
 		a.Findings = d.lintKarpenter()
 		return a, nil
 	}
+	a.NodeShutdown = d.shutdownText()
 	if d.CorefileUnread == "" {
 		a.corefile = coredns.Read(d.source())
+	}
+	if d.Workload.Kind == "" {
+		return d.adviceWithoutWorkload(a)
 	}
 	a.Deployment, a.ConfigMap, a.ScaledBy = d.Workload.Namespace+"/"+d.Workload.Name, d.ConfigMap, d.scaledBy()
 	for _, w := range d.Others {
@@ -82,12 +94,52 @@ func (a Advice) Measured(safe coredns.Settings, evidence string) (Advice, error)
 	return a, err
 }
 
-// Name is the workload, or the cluster's DNS if it has none.
+// Name is the workload, the ConfigMap of a Corefile alone, or the cluster's DNS if it has neither.
 func (a Advice) Name() string {
-	if a.Kind == "" {
-		return "the cluster's DNS"
+	switch {
+	case a.Kind != "":
+		return a.Deployment
+	case a.ConfigMap != "":
+		return "the Corefile of ConfigMap " + a.ConfigMap
 	}
-	return a.Deployment
+	return "the cluster's DNS"
+}
+
+// rulesOfWorkloads are those that cannot be evaluated without the workload of CoreDNS.
+var rulesOfWorkloads = []string{
+	"lameduck-within-grace-period", "lameduck-outlasts-readiness", "readiness-probe", "readiness-asks-ready", "readiness-port", "liveness-port",
+	"replicas", "replicas-for-cluster-size", "not-all-on-one-node", "not-all-in-one-zone", "not-all-on-spot", "budget", "one-budget", "budget-lets-one-go",
+	"lameduck-within-node-shutdown", "lameduck-outlasts-readiness-at-node-shutdown", "node-shutdown-ends-dns-in-time",
+}
+
+// adviceWithoutWorkload is that for a Corefile, a handler or a kubelet alone. What needs the workload is unknown.
+func (d DNS) adviceWithoutWorkload(a Advice) (Advice, error) {
+	if d.CorefileUnread == "" {
+		a.ConfigMap = d.ConfigMap
+		a.Now = coredns.Settings{Lameduck: strict.Duration(a.corefile.Lameduck), LameduckUnknown: a.corefile.LameduckUnknown != ""}
+		a.Proposed = a.Now
+		if !a.Now.LameduckUnknown {
+			a.Proposed.Lameduck = max(a.Now.Lameduck, strict.Duration(leastLameduck))
+		}
+		a.Findings = d.lintStart(a.corefile)
+		a.Findings = append(a.Findings, d.lintEnd(a.corefile, a.Now)...)
+		a.Findings = append(a.Findings, d.lintReadiness(a.corefile)...)
+		if a.corefile.Refused == "" {
+			a.Patch.Corefile = a.newCorefile()
+		}
+	}
+	unevaluated := rulesOfWorkloads
+	if d.CorefileUnread != "" {
+		unevaluated = append([]string{"corefile"}, unevaluated...)
+	}
+	var missing []Gap
+	for _, rule := range unevaluated {
+		missing = append(missing, Gap{rule, d.WorkloadUnread})
+	}
+	a.Findings = append(a.Findings, gaps(missing)...)
+	a.Findings = append(a.Findings, d.lintHandlers(a.Now)...)
+	a.Findings = append(a.Findings, d.lintKarpenter()...)
+	return a, nil
 }
 
 // With adds findings.
@@ -113,6 +165,21 @@ func (a Advice) Broken() (broken, unknown int) {
 	return broken, unknown
 }
 
+// grouped are the findings for people: rules that are unknown for one reason, in one.
+func (a Advice) grouped() (out []Finding) {
+	for _, f := range a.Findings {
+		i := slices.IndexFunc(out, func(other Finding) bool {
+			return f.Unknown && other.Unknown && other.Got == f.Got && other.Fix == f.Fix
+		})
+		if i < 0 {
+			out = append(out, f)
+			continue
+		}
+		out[i].Rule, out[i].Why, out[i].Source, out[i].Drill = out[i].Rule+", "+f.Rule, "", "", ""
+	}
+	return out
+}
+
 //go:embed advice.txt
 var adviceText string
 
@@ -121,6 +188,7 @@ var adviceText string
 func (a Advice) WriteText(w io.Writer) error {
 	text, err := template.New("advice.txt").Funcs(template.FuncMap{
 		"none": func() Patch { return Patch{} }, "line": func(s string) string { return strings.TrimSuffix(s, "\n") },
+		"join":   func(all []string) string { return strings.Join(all, "; ") },
 		"indent": func(s string) string { return strings.ReplaceAll(s, "\n", "\n          ") },
 	}).Parse(adviceText)
 	if err != nil {
@@ -131,5 +199,6 @@ func (a Advice) WriteText(w io.Writer) error {
 		Advice
 		Namespace, Name, Resource, Custom string
 		AddOn                             bool
-	}{a, namespace, name, strings.ToLower(string(a.Kind)), platforms[a.dns.Platform].custom, a.dns.Platform == EKSAddOn})
+		Grouped                           []Finding
+	}{a, namespace, name, strings.ToLower(string(a.Kind)), platforms[a.dns.Platform].custom, a.dns.Platform == EKSAddOn, a.grouped()})
 }

@@ -3,7 +3,9 @@ package recommend
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
+	"net/http"
 	"regexp"
 	"slices"
 	"strings"
@@ -15,7 +17,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/ptr"
 
 	"github.com/spotdrill/spotdrill/framework/coredns"
@@ -466,36 +468,45 @@ func TestCapacityIsReadOffTheLabels(t *testing.T) {
 	}
 }
 
+// reads are the requests of a client.
+type reads struct {
+	*Manifests
+	methods, paths []string
+}
+
+func (r *reads) RoundTrip(request *http.Request) (*http.Response, error) {
+	r.methods, r.paths = append(r.methods, request.Method), append(r.paths, request.URL.Path)
+	return r.Manifests.RoundTrip(request)
+}
+
 func TestReadOnlyReads(t *testing.T) {
-	d := sound()
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1", Labels: map[string]string{"karpenter.sh/capacity-type": "spot"}}}
-	on := func(name, node string, change func(*corev1.Pod)) *corev1.Pod {
-		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "kube-system", Labels: map[string]string{"k8s-app": "kube-dns"}}, Spec: corev1.PodSpec{NodeName: node}}
-		change(p)
-		return p
+	pod := func(name, node, rest string) string {
+		return fmt.Sprintf("\n---\napiVersion: v1\nkind: Pod\nmetadata: {name: %s, labels: {k8s-app: kube-dns}%s}\nspec: {nodeName: %s}\n", name, rest, node)
 	}
-	same := func(*corev1.Pod) {}
-	configMap := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "coredns", Namespace: "kube-system"}, Data: map[string]string{"Corefile": corefileText}}
-	client := fake.NewClientset(
-		asDeployment(d.Workload), &d.Budgets[0], node, configMap,
-		on("a", "node-1", same), on("b", "node-gone", same), on("waits", "", same),
-		on("ends", "node-1", func(p *corev1.Pod) {
-			p.DeletionTimestamp, p.Finalizers = ptr.To(metav1.Now()), []string{"a/b"}
-		}),
-		on("app", "node-1", func(p *corev1.Pod) { p.Labels = nil }),
-	)
+	of := &Manifests{whole: true}
+	text := strings.ReplaceAll(file(t, "base.yaml"), "kind: Pod\n", "kind: PodTemplate\n") + "\n---\n" + node("node-1", "karpenter.sh/capacity-type: spot") +
+		pod("a", "node-1", "") + pod("b", "node-gone", "") + pod("waits", `""`, "") + pod("ends", "node-1", ", deletionTimestamp: '2026-01-01T00:00:00Z'") +
+		strings.Replace(pod("app", "node-1", ""), "labels: {k8s-app: kube-dns}", "labels: {}", 1)
+	if err := of.add("objects.yaml", []byte(text), "kube-system"); err != nil {
+		t.Fatal(err)
+	}
+	asked := &reads{Manifests: of}
+	config := of.Config()
+	config.Transport = asked
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
 	_, none := cluster(t)
 	got, err := Read(t.Context(), client, none, "kube-system", "coredns")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := []Pod{{Name: "a", Node: "node-1", Capacity: Spot, Label: capacityType}, {Name: "b", Node: "node-gone", Capacity: UnknownCapacity}}; !slices.Equal(got.Pods, want) || got.Corefile != corefileText || len(got.Budgets) != 1 {
+	if want := []Pod{{Name: "a", Node: "node-1", Capacity: Spot, Label: capacityType}, {Name: "b", Node: "node-gone", Capacity: UnknownCapacity}}; !slices.Equal(got.Pods, want) || got.Corefile == "" || len(got.Budgets) != 1 {
 		t.Errorf("read %+v, want pods %+v", got, want)
 	}
-	for _, action := range client.Actions() {
-		if verb := action.GetVerb(); verb != "get" && verb != "list" {
-			t.Errorf("%s %s", verb, action.GetResource().Resource)
-		}
+	if slices.ContainsFunc(asked.methods, func(method string) bool { return method != http.MethodGet }) || !slices.Contains(asked.paths, "/api/v1/nodes/node-1/proxy/configz") {
+		t.Errorf("%v of %v", asked.methods, asked.paths)
 	}
 	if _, err := Read(t.Context(), client, none, "kube-system", "kube-dns"); err == nil || !strings.Contains(err.Error(), "use --namespace and --deployment") {
 		t.Errorf("another name: %v", err)

@@ -24,6 +24,9 @@ type DNS struct {
 	// Workload are the pods that answer the cluster's DNS; its Kind is empty if there are none, as
 	// the platform answers it by other means.
 	Workload Workload
+	// WorkloadUnread is why there is no workload, if it is not known whether the cluster has one: files can have a
+	// Corefile alone.
+	WorkloadUnread string
 	// Others are more workloads behind the Service of the cluster's DNS.
 	Others   []Workload
 	Platform Platform
@@ -49,6 +52,15 @@ type DNS struct {
 	Scaler     string
 	ScaledFrom int
 	Karpenter  Karpenter
+	// Handlers are Node Termination Handlers of a cluster without Karpenter, as far as they are known.
+	Handlers []TerminationHandler
+	// Kubelets are what the kubelets of CoreDNS's nodes do at a shutdown, KubeletsUnread why that is not known of all, and
+	// Supposed what they likely do.
+	Kubelets       []Kubelet
+	KubeletsUnread string
+	Supposed       []Supposed
+	// Manifests are the files that it was read from; nil for a cluster.
+	Manifests *Manifests
 }
 
 // Pod is a pod of CoreDNS or of Karpenter.

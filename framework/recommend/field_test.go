@@ -25,7 +25,7 @@ import (
 func cluster(t *testing.T, documents ...string) (kubernetes.Interface, dynamic.Interface) {
 	t.Helper()
 	m := &Manifests{whole: true}
-	if err := m.add([]byte(strings.Join(documents, "\n---\n")), "kube-system"); err != nil {
+	if err := m.add("objects.yaml", []byte(strings.Join(documents, "\n---\n")), "kube-system"); err != nil {
 		t.Fatal(err)
 	}
 	return m.clients(t)

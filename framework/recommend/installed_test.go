@@ -214,7 +214,7 @@ func TestNodePoolsThatMayNotBeListed(t *testing.T) {
 	} {
 		m := &Manifests{whole: true}
 		documents := slices.DeleteFunc(append(strings.Split(file(t, "base.yaml"), "\n---\n"), c.documents...), func(d string) bool { return strings.Contains(d, "PodDisruptionBudget") })
-		if err := m.add([]byte(strings.Join(documents, "\n---\n")), "kube-system"); err != nil {
+		if err := m.add("objects.yaml", []byte(strings.Join(documents, "\n---\n")), "kube-system"); err != nil {
 			t.Fatal(err)
 		}
 		config := m.Config()

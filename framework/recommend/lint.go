@@ -57,6 +57,9 @@ func (d DNS) lintEnd(c coredns.Corefile, s coredns.Settings) []Finding {
 	case s.Lameduck == 0:
 		return []Finding{breaks("lameduck", "the health plugin has no lameduck, or a lameduck of 0 s").fixedBy(proposed.Lameduck.D())}
 	}
+	if d.Workload.Kind == "" {
+		return nil // what else is needed is unknown
+	}
 	var found []Finding
 	const rule = "lameduck-within-grace-period"
 	preStop, unknownHook := d.preStop()
@@ -104,6 +107,7 @@ func (d DNS) lintReadiness(c coredns.Corefile) []Finding {
 		fix = fmt.Sprintf("port %d, where the Corefile has it", port)
 	}
 	switch probe := d.readiness(); {
+	case d.Workload.Kind == "":
 	case probe == nil:
 		found = append(found, breaks("readiness-probe", "the pods have no readiness probe").fixedBy(fix))
 	case probe.HTTPGet == nil:

@@ -1,66 +1,85 @@
 package recommend
 
 import (
-	"bufio"
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"net/http"
+	"maps"
 	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	yamlutil "k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 
+	"github.com/spotdrill/spotdrill/framework/coredns"
 	"github.com/spotdrill/spotdrill/framework/files"
 )
 
 // corefileKey is the usual key and file name of a Corefile.
 const corefileKey = "Corefile"
 
-// mostManifests is how many bytes are read of each file.
+// mostManifests is how many bytes are read of all files together.
 const mostManifests = 64 << 20
 
-// Manifests are objects of a cluster in files, such as `kubectl get -o yaml` writes them. They answer as a
+// Manifests are objects of a cluster in files, such as `kubectl get -o yaml`, `helm template` and kustomize write them,
+// and what becomes such objects: a Corefile, values of a chart, the configuration of a kubelet. They answer as a
 // read-only API server: a kind of which they have no object cannot be read, so that it is unknown whether
 // the cluster has one.
 type Manifests struct {
-	objects []unstructured.Unstructured
-	names   map[objectName]bool // of objects
+	objects  []object
+	names    map[objectName]bool // of objects
+	kubelets []Kubelet
+	values   []values
+	unused   map[string]int
+	assumed  []string // for what they leave out
 	// whole is set if the files have all that there is: other kinds then have no objects.
 	whole bool
 }
 
-// ReadManifests reads files, and the .yaml, .yml and .json files of folders and of the folders in them. Objects
-// without a namespace get that one. Of several objects of one name, the last one counts. A file whose name begins with
-// Corefile is the ConfigMap coredns. The name "-" is stdin. Errors name the file, and what is not read in it.
+// object is one of a file, or one that is made of the values in it.
+type object struct {
+	unstructured.Unstructured
+	from source
+}
+
+// source is where an object is.
+type source struct {
+	in   *document
+	path []any
+	// made are the values of the file that a field of the object is made of, by the path of the field; nil for an
+	// object that is in the file itself.
+	made map[string][]any
+	// corefile has the place of each line of a Corefile that is made of values.
+	corefile []linePlace
+}
+
+// linePlace is a line of the text at a path.
+type linePlace struct {
+	path []any
+	line int // of that text, from 0
+}
+
+// ReadManifests reads files, and the .yaml, .yml, .json and Corefile files of folders and of the folders in them, as
+// kubectl does with -R. Objects without a namespace get that one. Of several objects of one name, the last one counts.
+// A file whose name begins with Corefile, or that is one, is the ConfigMap coredns. The name "-" is stdin. What is not
+// judged is left out, and Unused names it. Errors name the file, and what is not read in it: text that is no YAML, fields
+// of another type than the API has, too much text, and files with nothing that is judged.
 func ReadManifests(stdin io.Reader, namespace string, paths ...string) (*Manifests, error) {
 	m := &Manifests{}
 	var errs []error
+	left := int64(mostManifests)
 	add := func(name string, text []byte, err error) {
-		switch {
-		case err != nil:
-		case strings.HasPrefix(filepath.Base(name), corefileKey):
-			m.put(unstructured.Unstructured{Object: map[string]any{
-				"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "coredns"}, "data": map[string]any{corefileKey: string(text)},
-			}}, namespace)
-		default:
-			err = m.add(text, namespace)
+		left -= int64(len(text))
+		if errors.Is(err, files.ErrTooLarge) {
+			err = fmt.Errorf("the files have more than %d MiB, which is all that is read: leave out what has nothing to do with DNS and nodes", mostManifests>>20)
+		}
+		if err == nil {
+			err = m.add(name, text, namespace)
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", name, err))
@@ -68,19 +87,21 @@ func ReadManifests(stdin io.Reader, namespace string, paths ...string) (*Manifes
 	}
 	for _, path := range paths {
 		if path == "-" {
-			text, err := io.ReadAll(files.Limit(stdin, mostManifests))
+			text, err := io.ReadAll(files.Limit(stdin, left))
 			add("stdin", text, err)
 			continue
 		}
+		found := 0
 		err := filepath.WalkDir(path, func(at string, entry fs.DirEntry, err error) error {
 			switch {
 			case err != nil:
 				return err
-			case entry.IsDir() || at != path && !slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(at)):
+			case entry.IsDir() || at != path && !strings.HasPrefix(entry.Name(), corefileKey) && !slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(at)):
 				return nil
 			}
+			found++
 			if at == path {
-				text, err := files.ReadFile(at, mostManifests)
+				text, err := files.ReadFile(at, left)
 				add(at, text, err)
 				return nil
 			}
@@ -88,65 +109,158 @@ func ReadManifests(stdin io.Reader, namespace string, paths ...string) (*Manifes
 			if err != nil {
 				return err
 			}
-			text, err := files.Read(path, below, mostManifests)
+			text, err := files.Read(path, below, left)
 			add(at, text, err)
 			return nil
 		})
+		if err == nil && found == 0 {
+			err = fmt.Errorf("%s: no file in this folder, or in those below it, ends with .yaml, .yml or .json, or begins with Corefile", path)
+		}
 		errs = append(errs, err)
 	}
-	if err := errors.Join(errs...); err != nil {
+	err := errors.Join(append(errs, m.render(namespace))...)
+	if err == nil && len(m.objects) == 0 && len(m.kubelets) == 0 {
+		err = fmt.Errorf("%s: nothing of it is judged: %s", strings.Join(paths, ", "), strings.Join(m.Unused(), "; "))
+	}
+	if err != nil {
 		return nil, fmt.Errorf("read manifests: %w", err)
 	}
 	return m, nil
 }
 
-// add adds the objects of a file: documents of YAML or JSON, and the items of lists.
-func (m *Manifests) add(text []byte, namespace string) error {
-	documents := yamlutil.NewYAMLReader(bufio.NewReader(bytes.NewReader(text)))
-	for n := 1; ; n++ {
-		document, err := documents.Read()
-		if errors.Is(err, io.EOF) {
-			return nil
+// Unused names what is in the files and not judged, with the number of each.
+func (m *Manifests) Unused() (out []string) {
+	for _, what := range slices.Sorted(maps.Keys(m.unused)) {
+		if n := m.unused[what]; n > 1 {
+			what += fmt.Sprintf(" (%d)", n)
 		}
-		var decoded any
-		if err == nil && json.Unmarshal(document, &decoded) != nil { // JSON is faster to read
-			err = yaml.Unmarshal(document, &decoded)
-		}
-		if err != nil {
-			return fmt.Errorf("document %d: %w", n, err)
-		}
-		if decoded == nil {
-			continue
-		}
-		object, _ := decoded.(map[string]any)
-		u := unstructured.Unstructured{Object: object}
-		if len(object) == 0 || u.GetKind() == "" || u.GetAPIVersion() == "" {
-			return fmt.Errorf("document %d is no object of Kubernetes: it has no kind and apiVersion", n)
-		}
-		if !u.IsList() {
-			if err := typed(u); err != nil {
-				return fmt.Errorf("document %d: %w", n, err)
-			}
-			m.put(u, namespace)
-			continue
-		}
-		items, _ := object["items"].([]any)
-		for _, item := range items {
-			of, _ := item.(map[string]any)
-			one := unstructured.Unstructured{Object: of}
-			if kind, typed := strings.CutSuffix(u.GetKind(), "List"); typed && kind != "" && of != nil && one.GetKind() == "" { // as the API lists a kind
-				one.SetKind(kind)
-				one.SetAPIVersion(u.GetAPIVersion())
-			}
-			if one.GetKind() == "" {
-				return fmt.Errorf("document %d: an item of the list has no kind", n)
-			}
-			if err := typed(one); err != nil {
-				return fmt.Errorf("document %d: %w", n, err)
-			}
-			m.put(one, namespace)
+		out = append(out, what)
+	}
+	return out
+}
+
+func (m *Manifests) leaveOut(what string, args ...any) {
+	if m.unused == nil {
+		m.unused = map[string]int{}
+	}
+	m.unused[fmt.Sprintf(what, args...)]++
+}
+
+// add adds what a file has: a Corefile, or documents of YAML or JSON.
+func (m *Manifests) add(name string, text []byte, namespace string) error {
+	if strings.HasPrefix(filepath.Base(name), corefileKey) || isCorefile(text) {
+		m.addCorefile(&document{file: name, line: 1, text: text}, namespace)
+		return nil
+	}
+	for n, d := range documents(name, text) {
+		if err := m.addDocument(d, n+1, namespace); err != nil {
+			return fmt.Errorf("document %d: %w", n+1, err)
 		}
 	}
+	return nil
+}
+
+// isCorefile reports whether a text is a Corefile: CoreDNS reads it, and no YAML with fields is.
+func isCorefile(text []byte) bool {
+	const most = 1 << 20 // of a ConfigMap
+	if len(text) > most || !strings.Contains(string(text), "{") || strings.Contains(string(text), "kind:") || json.Valid(text) {
+		return false
+	}
+	c, err := coredns.Parse(string(text))
+	return err == nil && !c.Default
+}
+
+func (m *Manifests) addCorefile(d *document, namespace string) {
+	lines := make([]linePlace, strings.Count(string(d.text), "\n")+1)
+	for i := range lines {
+		lines[i].line = i
+	}
+	m.put(object{unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "coredns"}, "data": map[string]any{corefileKey: string(d.text)},
+	}}, source{in: d, made: map[string][]any{"data": nil}, corefile: lines}}, namespace)
+}
+
+func (m *Manifests) addDocument(d *document, n int, namespace string) error {
+	var decoded any
+	if json.Unmarshal(d.text, &decoded) != nil { // JSON is faster to read
+		if err := yaml.Unmarshal(d.text, &decoded); err != nil {
+			if strings.Contains(string(d.text), "{{") {
+				err = fmt.Errorf("%w; it seems to be a template: give what helm template makes of it", err)
+			}
+			return err
+		}
+	}
+	if decoded == nil {
+		return nil
+	}
+	fields, _ := decoded.(map[string]any)
+	return m.addFields(source{in: d}, fmt.Sprintf("%s: document %d", d.file, n), fields, namespace)
+}
+
+// addFields adds an object, the items of a list, or what becomes objects. Named is what it is called in what is left out.
+func (m *Manifests) addFields(from source, named string, fields map[string]any, namespace string) error {
+	u := unstructured.Unstructured{Object: fields}
+	switch {
+	case len(fields) == 0 || u.GetKind() == "" || u.GetAPIVersion() == "":
+		used, err := m.addOthers(from, fields, namespace)
+		if !used && err == nil {
+			m.leaveOut("%s is no object of Kubernetes: it has no kind and apiVersion, and is neither values of the charts coredns, karpenter and aws-node-termination-handler nor a kubelet's configuration", named)
+		}
+		return err
+	case !u.IsList():
+		return m.addObject(object{u, from}, namespace)
+	}
+	items, _ := fields["items"].([]any)
+	for i, item := range items {
+		of, _ := item.(map[string]any)
+		one := unstructured.Unstructured{Object: of}
+		if kind, typed := strings.CutSuffix(u.GetKind(), "List"); typed && kind != "" && of != nil && one.GetKind() == "" { // as the API lists a kind
+			one.SetKind(kind)
+			one.SetAPIVersion(u.GetAPIVersion())
+		}
+		if one.GetKind() == "" {
+			return errors.New("an item of the list has no kind")
+		}
+		if err := m.addObject(object{one, source{in: from.in, path: []any{"items", i}}}, namespace); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// judgedKinds are the kinds of objects that rules are about.
+var judgedKinds = []string{
+	"Node", "Pod", "Service", "EndpointSlice", "ConfigMap", "Deployment", "StatefulSet", "DaemonSet", "PodDisruptionBudget", "HorizontalPodAutoscaler",
+	"ClusterRole", "ClusterRoleBinding", "NodePool", "NodeClaim", "EC2NodeClass", "AKSNodeClass", "Provisioner", "Machine", "AWSNodeTemplate",
+}
+
+func (m *Manifests) addObject(o object, namespace string) error {
+	if err := typed(o.Unstructured); err != nil {
+		return err
+	}
+	if _, hook := o.GetAnnotations()["helm.sh/hook"]; hook {
+		m.leaveOut("hook %s of a chart", o.GetKind())
+		return nil
+	}
+	used, err := m.addOthers(o.from, o.Object, namespace)
+	if err != nil {
+		return fmt.Errorf("%s %s: %w", o.GetKind(), o.GetName(), err)
+	}
+	if slices.Contains(judgedKinds, o.GetKind()) {
+		m.put(o, namespace)
+	} else if !used {
+		m.leaveOut("%s", o.GetKind())
+	}
+	return nil
+}
+
+// addOthers adds what becomes objects, or is the configuration of a kubelet. Used reports whether it is either.
+func (m *Manifests) addOthers(from source, fields map[string]any, namespace string) (used bool, err error) {
+	configured, err := m.addKubelet(from, fields)
+	if err != nil || configured {
+		return configured, err
+	}
+	return m.addValues(from, fields, namespace)
 }
 
 // typed is an error if a value of an object has another type than that of its field, which an API server refuses.
@@ -174,17 +288,18 @@ func typed(u unstructured.Unstructured) error {
 	return nil
 }
 
-func (m *Manifests) put(u unstructured.Unstructured, namespace string) {
-	if u.GetNamespace() == "" {
-		u.SetNamespace(namespace)
+// put adds an object in place of the one of its name.
+func (m *Manifests) put(o object, namespace string) {
+	if o.GetNamespace() == "" {
+		o.SetNamespace(namespace)
 	}
-	if name := nameOf(u); m.names[name] { // only then are all looked at: there can be many
-		m.objects = slices.DeleteFunc(m.objects, func(o unstructured.Unstructured) bool { return nameOf(o) == name })
+	if name := nameOf(o.Unstructured); m.names[name] { // only then are all looked at: there can be many
+		m.objects = slices.DeleteFunc(m.objects, func(o object) bool { return nameOf(o.Unstructured) == name })
 	}
 	if m.names == nil {
 		m.names = map[objectName]bool{}
 	}
-	m.objects, m.names[nameOf(u)] = append(m.objects, u), true
+	m.objects, m.names[nameOf(o.Unstructured)] = append(m.objects, o), true
 }
 
 // objectName identifies an object, in whichever version of its kind it is.
@@ -194,136 +309,21 @@ func nameOf(u unstructured.Unstructured) objectName {
 	return objectName{u.GetKind(), u.GetNamespace(), u.GetName()}
 }
 
-// Config is the access of a client to the objects.
-func (m *Manifests) Config() *rest.Config {
-	return &rest.Config{Host: "http://manifests", Transport: m, QPS: -1}
-}
+// String is the object in words: Deployment kube-system/coredns.
+func (n objectName) String() string { return n.kind + " " + n.namespace + "/" + n.name }
 
-// RoundTrip answers a request.
-func (m *Manifests) RoundTrip(r *http.Request) (*http.Response, error) {
-	answer, failed := m.answer(r)
-	status := http.StatusOK
-	if failed != nil {
-		failed.ErrStatus.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
-		status, answer = int(failed.ErrStatus.Code), failed.ErrStatus
-	}
-	text, err := json.Marshal(answer)
-	if err != nil {
-		return nil, fmt.Errorf("write the answer to %s: %w", r.URL.Path, err)
-	}
-	return &http.Response{
-		StatusCode: status, Status: http.StatusText(status), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: r,
-		Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(bytes.NewReader(text)), ContentLength: int64(len(text)),
-	}, nil
-}
-
-func (m *Manifests) answer(r *http.Request) (any, *apierrors.StatusError) {
-	part := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
-	switch {
-	case r.URL.Path == "/api":
-		return metav1.APIVersions{TypeMeta: metav1.TypeMeta{Kind: "APIVersions"}, Versions: []string{"v1"}}, nil
-	case r.URL.Path == "/apis":
-		return m.groups(), nil
-	case r.Method != http.MethodGet:
-		return nil, apierrors.NewMethodNotSupported(schema.GroupResource{Resource: r.URL.Path}, r.Method)
-	}
-	version, rest := part[1], part[2:]
-	if part[0] == "apis" && len(rest) > 0 {
-		version, rest = part[1]+"/"+part[2], part[3:]
-	}
-	namespace := ""
-	if len(rest) > 2 && rest[0] == "namespaces" {
-		namespace, rest = rest[1], rest[2:]
-	}
-	if len(rest) == 0 || len(rest) > 2 {
-		return nil, apierrors.NewNotFound(schema.GroupResource{Resource: r.URL.Path}, "")
-	}
-	return m.find(version, namespace, rest[0], strings.Join(rest[1:], ""), r.URL.Query().Get("labelSelector"))
-}
-
-// find is an object, or the list of those of a kind.
-func (m *Manifests) find(version, namespace, resource, name, selector string) (any, *apierrors.StatusError) {
-	gv, err := schema.ParseGroupVersion(version)
-	if err != nil {
-		return nil, apierrors.NewBadRequest(err.Error())
-	}
-	selects, err := labels.Parse(selector)
-	if err != nil {
-		return nil, apierrors.NewBadRequest(err.Error())
-	}
-	of := schema.GroupResource{Group: gv.Group, Resource: resource}
-	kind, items := "", []any{}
+// namespaceOf is the namespace of the CoreDNS in the files: that one, unless only another one has a workload of
+// CoreDNS, as charts are installed into any.
+func (m *Manifests) namespaceOf(namespace string) string {
+	var of []string
 	for _, o := range m.objects {
-		plural, _ := meta.UnsafeGuessKindToResource(schema.FromAPIVersionAndKind(o.GetAPIVersion(), o.GetKind()))
-		if plural.Resource != resource || plural.Group != gv.Group || plural.Version != gv.Version {
-			continue
-		}
-		kind = o.GetKind()
-		if namespace != "" && o.GetNamespace() != namespace || !selects.Matches(labels.Set(o.GetLabels())) {
-			continue
-		}
-		if name == o.GetName() {
-			return o.Object, nil
-		}
-		items = append(items, o.Object)
-	}
-	switch {
-	case m.whole && name != "":
-		return nil, apierrors.NewNotFound(of, name)
-	case name != "":
-		return nil, unknownInFiles(of, " "+name)
-	case kind == "" && !m.whole:
-		return nil, unknownInFiles(of, "")
-	}
-	return map[string]any{"apiVersion": version, "kind": kind + "List", "metadata": map[string]any{}, "items": items}, nil
-}
-
-// unknownInFiles reports that the files do not have something that the cluster may have.
-func unknownInFiles(of schema.GroupResource, name string) *apierrors.StatusError {
-	failed := apierrors.NewForbidden(of, name, nil)
-	failed.ErrStatus.Message = fmt.Sprintf("no %s%s in the files, but perhaps in the cluster", of, name)
-	return failed
-}
-
-// runsKarpenter reports whether the files have a workload or a node of Karpenter: then the cluster serves its API.
-func (m *Manifests) runsKarpenter() bool {
-	is := karpenterProgram()
-	return slices.ContainsFunc(m.objects, func(o unstructured.Unstructured) bool {
-		if o.GetKind() == "Node" {
-			return o.GetLabels()[poolLabel] != ""
-		}
-		var w struct {
-			Spec struct {
-				Template corev1.PodTemplateSpec `json:"template"`
-			} `json:"spec"`
-		}
-		if !slices.Contains([]Kind{Deployment, StatefulSet}, Kind(o.GetKind())) || runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &w) != nil {
-			return false
-		}
-		return is.in(Workload{Template: w.Spec.Template}) != nil
-	})
-}
-
-// groups are those of the objects.
-func (m *Manifests) groups() metav1.APIGroupList {
-	list := metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}}
-	var versions []schema.GroupVersion
-	for _, o := range m.objects {
-		versions = append(versions, o.GroupVersionKind().GroupVersion())
-	}
-	if !slices.ContainsFunc(versions, func(gv schema.GroupVersion) bool { return gv.Group == karpenterGroup }) && !m.whole && m.runsKarpenter() {
-		versions = append(versions, schema.GroupVersion{Group: karpenterGroup, Version: "v1"})
-	}
-	for _, gv := range versions {
-		version := metav1.GroupVersionForDiscovery{GroupVersion: gv.String(), Version: gv.Version}
-		i := slices.IndexFunc(list.Groups, func(g metav1.APIGroup) bool { return g.Name == gv.Group })
-		switch {
-		case gv.Group == "":
-		case i < 0:
-			list.Groups = append(list.Groups, metav1.APIGroup{Name: gv.Group, Versions: []metav1.GroupVersionForDiscovery{version}, PreferredVersion: version})
-		case !slices.Contains(list.Groups[i].Versions, version):
-			list.Groups[i].Versions = append(list.Groups[i].Versions, version)
+		w, ok := asWorkload(o)
+		if ok && w.isCoreDNS() && !slices.Contains(of, o.GetNamespace()) {
+			of = append(of, o.GetNamespace())
 		}
 	}
-	return list
+	if len(of) == 1 {
+		return of[0]
+	}
+	return namespace
 }

@@ -39,11 +39,10 @@ func TestWhatIsInNoFileIsUnknown(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := &Manifests{}
-			if err := m.add([]byte(c.text), "kube-system"); err != nil {
+			if err := m.add("objects.yaml", []byte(c.text), "kube-system"); err != nil {
 				t.Fatal(err)
 			}
-			client, objects := m.clients(t)
-			d, err := Read(t.Context(), client, objects, "kube-system", "")
+			d, err := m.Read(t.Context(), "kube-system", "")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -80,7 +79,8 @@ func TestReadManifests(t *testing.T) {
 		"a label that is true":     {[]string{write("node.yaml", "apiVersion: v1\nkind: Node\nmetadata: {name: a, labels: {spot: true}}\n")}, "node.yaml: document 1: Node a: metadata.labels is a bool, and must be a string: quote it"},
 		"a spec of no fields":      {[]string{write("spec.yaml", "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a}\nspec: x\n")}, "spec.yaml: document 1: Deployment a: spec is a string, and must be fields"},
 		"a number in quotes":       {[]string{write("number.yaml", "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a}\nspec: {replicas: '2'}\n")}, "spec.replicas is a string, and must be a number"},
-		"text of no fields":        {[]string{write("text.yaml", ".:53 {\n  health\n}\n")}, "text.yaml: document 1 is no object of Kubernetes"},
+		"text of no fields":        {[]string{write("text.yaml", "CoreDNS is now running in the cluster.\n")}, "text.yaml: document 1 is no object of Kubernetes"},
+		"a Corefile in any file":   {[]string{write("text.conf", "# zones\n.:53 {\n  health\n}\n")}, "ConfigMap kube-system/coredns"},
 		"a Corefile":               {[]string{write("Corefile.own", ".:53 {\n  health\n}\n")}, "ConfigMap kube-system/coredns"},
 		"a list as the API has it": {[]string{write("raw.json", `{"kind": "NodeList", "apiVersion": "v1", "items": [{"metadata": {"name": "a"}}]}`)}, "Node kube-system/a"},
 		"an item that is nothing":  {[]string{write("null.yaml", "apiVersion: v1\nkind: List\nitems: [null]\n")}, "null.yaml: document 1: an item of the list has no kind"},
@@ -114,11 +114,13 @@ func FuzzManifests(f *testing.F) {
 	f.Add("apiVersion: v1\nkind: List\nitems: [{apiVersion: v1, kind: Pod, metadata: {name: 3}}]")
 	f.Fuzz(func(t *testing.T, text string) {
 		m := &Manifests{}
-		if m.add([]byte(text), "kube-system") != nil {
+		if m.add("objects.yaml", []byte(text), "kube-system") != nil {
 			return
 		}
-		client, objects := m.clients(t)
-		d, err := Read(t.Context(), client, objects, "kube-system", "")
+		if m.render("kube-system") != nil {
+			return
+		}
+		d, err := m.Read(t.Context(), "kube-system", "")
 		if err != nil {
 			return
 		}

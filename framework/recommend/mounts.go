@@ -195,6 +195,9 @@ func (d DNS) mounted(file string) (MountedFile, error) {
 // source is the Corefile with what the pods read next to it.
 func (d DNS) source() coredns.Source {
 	s := coredns.Source{Text: d.Corefile, Import: d.imported, Env: d.env}
+	if d.WorkloadUnread != "" {
+		s.Tag = "none"
+	}
 	if c := d.container(); c != nil && c.Image != "" {
 		s.Tag = cmp.Or(tagOf(c.Image), "none")
 	}
@@ -204,6 +207,9 @@ func (d DNS) source() coredns.Source {
 // imported are the mounted files that the pattern of an import matches. CoreDNS looks for them in the
 // folder of its Corefile, and sorts them.
 func (d DNS) imported(pattern string) ([]coredns.File, error) {
+	if d.WorkloadUnread != "" {
+		return nil, errors.New("what the pods mount is not known: " + d.WorkloadUnread)
+	}
 	if !path.IsAbs(pattern) {
 		pattern = path.Join(path.Dir(d.CorefilePath), pattern)
 	}

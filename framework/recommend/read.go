@@ -26,7 +26,8 @@ type Gap struct{ Rule, Why string }
 // PodDisruptionBudgets, HorizontalPodAutoscalers and Pods of the namespace, and Nodes. If the cluster serves
 // Karpenter's API, it also lists the workloads of every namespace, to find Karpenter and other handlers, and
 // Karpenter's Pods, NodePools and EC2NodeClasses; it gets the ConfigMaps of their settings, and lists
-// ClusterRoles and their bindings if only the rights of a workload show what it is. What cannot be read is a
+// ClusterRoles and their bindings if only the rights of a workload show what it is. It gets the configuration of the
+// kubelets of CoreDNS's nodes through the subresource proxy of Nodes, if it may. What cannot be read is a
 // gap; the error is that nothing answers, or that the cluster has no DNS that can be judged.
 func Read(ctx context.Context, client kubernetes.Interface, objects dynamic.Interface, namespace, name string) (DNS, error) {
 	of, nodes, err := readNodes(ctx, client)
@@ -38,11 +39,15 @@ func Read(ctx context.Context, client kubernetes.Interface, objects dynamic.Inte
 	var neighbours []Workload
 	d.Workload, d.Others, neighbours, err = findWorkload(ctx, client, namespace, name)
 	d.Platform = platformOf(d.Workload, nodes)
+	d.readSupposed(nodes)
 	if err != nil && (!errors.Is(err, errNoDNS) || d.Platform == "" || name != "") {
 		return DNS{}, err
 	}
 	if d.Workload.Kind != "" {
 		if err := d.readWorkload(ctx, client, of, neighbours); err != nil {
+			return DNS{}, err
+		}
+		if err := d.readKubelets(ctx, client); err != nil {
 			return DNS{}, err
 		}
 	}

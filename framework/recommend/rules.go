@@ -92,6 +92,7 @@ func (d DNS) lint(c coredns.Corefile, s coredns.Settings) []Finding {
 		if d.CorefileUnread == "" {
 			found = append(found, d.lintEnd(c, s)...)
 			found = append(found, d.lintReadiness(c)...)
+			found = append(found, d.lintShutdown(c, s)...)
 		}
 	}
 	found = append(found, d.lintReplicas(s)...)
@@ -103,5 +104,6 @@ func (d DNS) lint(c coredns.Corefile, s coredns.Settings) []Finding {
 	}
 	found = append(found, gaps(d.Gaps)...)
 	found = append(found, d.lintTolerated()...)
+	found = append(found, d.lintHandlers(s)...)
 	return append(found, d.lintKarpenter()...)
 }

@@ -4,12 +4,15 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/spotdrill/spotdrill/framework/coredns"
 	"github.com/spotdrill/spotdrill/framework/logic"
 )
 
@@ -29,6 +32,10 @@ type TerminationHandler struct {
 	Tag string
 	// Pod is where it acts, if it only acts on the nodes that it runs on; else nil.
 	Pod *corev1.PodSpec
+	// GracePeriod is what it gives pods in place of their own grace period; empty if it leaves theirs.
+	GracePeriod string
+	// Deaf reports whether it is to read a queue and has no URL of one.
+	Deaf bool
 	// Unread are settings that decide what it acts on, but are not in the workload; with where they may be.
 	Unread []string
 	// Guessed is why it is taken for a handler, if it is no Node Termination Handler.
@@ -112,9 +119,13 @@ func terminationHandler(w Workload, c *corev1.Container) TerminationHandler {
 		return b && err == nil // with any other text it does not start
 	}
 	h.DryRun = on("DRY_RUN", false)
+	if seconds, err := strconv.Atoi(value("POD_TERMINATION_GRACE_PERIOD", "-1")); err == nil && seconds >= 0 {
+		h.GracePeriod = strconv.Itoa(seconds) + "s"
+	}
 	if on("ENABLE_SQS_TERMINATION_DRAINING", false) {
 		// It acts on every kind of message.
 		h.Queue, h.Acts = value("QUEUE_URL", ""), []string{"spot interruptions", "scheduled changes", "state changes"}
+		h.Deaf = h.Queue == "" && !slices.ContainsFunc(h.Unread, func(u string) bool { return strings.HasPrefix(u, "QUEUE_URL ") })
 		if on("CHECK_TAG_BEFORE_DRAINING", on("CHECK_ASG_TAG_BEFORE_DRAINING", true)) {
 			h.Tag = value("MANAGED_TAG", value("MANAGED_ASG_TAG", "aws-node-termination-handler/managed"))
 		}
@@ -194,6 +205,27 @@ func (k Karpenter) lintOthers(queue string) []Finding {
 			found = append(found, breaks("one-interruption-handler", "%s", text))
 		case is == logic.Maybe:
 			found = append(found, unknown("one-interruption-handler", "%s", text))
+		}
+	}
+	return found
+}
+
+// lintHandlers checks whether the handlers that drain nodes hear of notices, and let CoreDNS terminate.
+func (d DNS) lintHandlers(s coredns.Settings) (found []Finding) {
+	preStop, _ := d.preStop()
+	least := preStop + s.Lameduck.D() + ShutdownTime
+	for _, h := range append(slices.Clone(d.Karpenter.Others), d.Handlers...) {
+		if h.Deaf {
+			found = append(found, breaks("handler-queue", "%s is to read a queue, and QUEUE_URL is empty", h.Name))
+		}
+		grace, err := time.ParseDuration(h.GracePeriod)
+		const rule = "handler-keeps-the-grace-period"
+		switch {
+		case err != nil || h.DryRun:
+		case s.LameduckUnknown || d.CorefileUnread != "":
+			found = append(found, unknown(rule, "%s gives each pod %s in place of its own grace period, and the lameduck of CoreDNS is not known", h.Name, grace).fixedBy(least.Seconds()))
+		case grace <= least:
+			found = append(found, breaks(rule, "%s gives each pod %s in place of its own grace period, and CoreDNS has lameduck %s and takes up to %s to exit", h.Name, grace, s.Lameduck.D(), ShutdownTime).fixedBy(least.Seconds()))
 		}
 	}
 	return found
