@@ -101,6 +101,8 @@ func (a Advice) Name() string {
 		return a.Deployment
 	case a.ConfigMap != "":
 		return "the Corefile of ConfigMap " + a.ConfigMap
+	case a.dns.WorkloadUnread != "":
+		return "what the files have"
 	}
 	return "the cluster's DNS"
 }
@@ -128,17 +130,22 @@ func (d DNS) adviceWithoutWorkload(a Advice) (Advice, error) {
 			a.Patch.Corefile = a.newCorefile()
 		}
 	}
-	unevaluated := rulesOfWorkloads
+	a.Findings = append(a.Findings, d.lintHandlers(a.Now)...)
+	a.Findings = append(a.Findings, d.lintKarpenter()...)
+	unevaluated := slices.Clone(rulesOfWorkloads)
 	if d.CorefileUnread != "" {
 		unevaluated = append([]string{"corefile"}, unevaluated...)
+	} else if a.corefile.Refused == "" && a.corefile.LameduckUnknown == "" {
+		for _, f := range d.lintCritical(a.Now) {
+			a.Findings = append(a.Findings, f)
+			unevaluated = slices.DeleteFunc(unevaluated, func(rule string) bool { return rule == f.Rule })
+		}
 	}
 	var missing []Gap
 	for _, rule := range unevaluated {
 		missing = append(missing, Gap{rule, d.WorkloadUnread})
 	}
 	a.Findings = append(a.Findings, gaps(missing)...)
-	a.Findings = append(a.Findings, d.lintHandlers(a.Now)...)
-	a.Findings = append(a.Findings, d.lintKarpenter()...)
 	return a, nil
 }
 

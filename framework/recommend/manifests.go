@@ -9,6 +9,7 @@ import (
 	"maps"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -160,10 +161,14 @@ func (m *Manifests) add(name string, text []byte, namespace string) error {
 	return nil
 }
 
+// openBrace ends the line with the addresses of a server block.
+var openBrace = regexp.MustCompile(`(?m)^\S.*\{\s*(#.*)?$`)
+
 // isCorefile reports whether a text is a Corefile: CoreDNS reads it, and no YAML with fields is.
 func isCorefile(text []byte) bool {
 	const most = 1 << 20 // of a ConfigMap
-	if len(text) > most || !strings.Contains(string(text), "{") || strings.Contains(string(text), "kind:") || json.Valid(text) {
+	var fields map[string]any
+	if len(text) > most || !openBrace.Match(text) || yaml.Unmarshal(text, &fields) == nil {
 		return false
 	}
 	c, err := coredns.Parse(string(text))

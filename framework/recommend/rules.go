@@ -57,11 +57,14 @@ func unknown(rule, why string, args ...any) Finding {
 	return f
 }
 
+// addToFiles is how what is missing gets read.
+const addToFiles = "let it be read, or add it to the files"
+
 // gaps are the findings of rules that cannot be evaluated.
 func gaps(of []Gap) (found []Finding) {
 	for _, g := range of {
 		f := unknown(g.Rule, "%s", g.Why)
-		f.Fix = "let it be read, or add it to the files"
+		f.Fix = addToFiles
 		found = append(found, f)
 	}
 	return found

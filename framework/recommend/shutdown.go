@@ -152,18 +152,19 @@ func (k Kubelet) String() string {
 	return total.String() + ": " + strings.Join(parts, ", then ")
 }
 
-// shutdownText is what is known of it in words.
+// shutdownText is what is known or supposed of it in words; empty for neither.
 func (d DNS) shutdownText() string {
 	var parts []string
 	for _, k := range d.Kubelets {
-		parts = append(parts, k.Of+": "+k.String())
-	}
-	if d.KubeletsUnread != "" {
-		parts = append(parts, "not known: "+d.KubeletsUnread)
+		what := k.String()
+		if k.Default != nil {
+			what = "it sets none of the periods, so it is " + k.Default.String()
+		}
+		parts = append(parts, k.Of+": "+what)
 	}
 	for _, s := range d.Supposed {
 		if d.KubeletsUnread != "" {
-			parts = append(parts, s.String())
+			parts = append(parts, s.Of+": "+s.String())
 		}
 	}
 	return strings.Join(parts, "; ")
@@ -231,6 +232,21 @@ func (d DNS) lintShutdown(c coredns.Corefile, s coredns.Settings) (found []Findi
 	}
 	for _, of := range d.Supposed {
 		found = append(found, d.lintSupposed(of, s, "not read: "+d.KubeletsUnread)...)
+	}
+	return found
+}
+
+// lintCritical checks what the kubelets do to the CoreDNS of a Corefile alone, if it has the usual priority.
+func (d DNS) lintCritical(s coredns.Settings) (found []Finding) {
+	d.Workload.Template.Spec.PriorityClassName = "system-cluster-critical"
+	for _, k := range d.Kubelets {
+		if k.Default != nil {
+			k.Periods = k.Default.Periods
+		}
+		for _, f := range d.lintKubelet(k, s) {
+			f.Unknown, f.Got = true, f.Got+", if CoreDNS has the class system-cluster-critical, as is usual: "+d.WorkloadUnread
+			found = append(found, f)
+		}
 	}
 	return found
 }
