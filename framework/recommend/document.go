@@ -25,7 +25,10 @@ func documents(file string, text []byte) (out []*document) {
 	var now *document
 	notes, n := false, 0
 	end := func() {
-		if now != nil && !ofHelm(now.text) && len(bytes.TrimSpace(now.text)) > 0 {
+		if now == nil {
+			return
+		}
+		if now.text = withoutHelm(now.text); len(bytes.TrimSpace(now.text)) > 0 {
 			out = append(out, now)
 		}
 	}
@@ -51,11 +54,17 @@ func documents(file string, text []byte) (out []*document) {
 	return out
 }
 
-// ofHelm reports whether a text is what Helm prints before the manifests of a release.
-func ofHelm(text []byte) bool {
-	text = bytes.TrimRight(text, " \t\r\n")
-	last := string(text[bytes.LastIndexByte(text, '\n')+1:])
-	return last == "MANIFEST:" || last == "HOOKS:"
+// withoutHelm is a text without what Helm prints before the manifests of a release, and behind its hooks.
+func withoutHelm(text []byte) []byte {
+	trimmed := bytes.TrimRight(text, " \t\r\n")
+	end := bytes.LastIndexByte(trimmed, '\n') + 1
+	switch last := string(trimmed[end:]); {
+	case last != "MANIFEST:" && last != "HOOKS:":
+		return text
+	case bytes.HasPrefix(trimmed, []byte("NAME:")):
+		return nil
+	}
+	return trimmed[:end]
 }
 
 // node is the deepest one that there is on a path of keys and indexes; a text as an index is the item of that name. Whole
