@@ -72,24 +72,31 @@ func served(t *testing.T, file string) string {
 // A page shows what a command prints, or what a file has: between a line of the page and the end of the
 // block. go test ./cmd/spotdrill -run WhatThePagesShow -update writes it.
 func TestWhatThePagesShowIsReal(t *testing.T) {
-	printed, stderr, code := spotdrill(t, "recommend", "--kubeconfig", served(t, "testdata/kubeadm.yaml"))
-	if code != exitFailed {
-		t.Fatalf("exit code %d: %s", code, stderr)
+	t.Chdir("../..")
+	printed := func(args ...string) string {
+		t.Helper()
+		stdout, stderr, code := spotdrill(t, args...)
+		if code != exitFailed {
+			t.Fatalf("%v: exit code %d: %s", args, code, stderr)
+		}
+		return stdout
 	}
 	file := func(name string) string {
-		text, err := os.ReadFile("../../docs/examples/" + name)
+		text, err := os.ReadFile("docs/examples/" + name)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return string(text)
 	}
 	for _, c := range []struct{ page, after, want string }{
-		{"README.md", "$ spotdrill recommend\n", printed},
+		{"README.md", "`docs/examples/coredns-values.yaml`:\n\n```yaml\n", file("coredns-values.yaml")},
+		{"README.md", "$ spotdrill recommend -f docs/examples/coredns-values.yaml\n", printed("recommend", "-f", "docs/examples/coredns-values.yaml")},
+		{"docs/advice.md", "$ spotdrill recommend\n", printed("recommend", "--kubeconfig", served(t, "cmd/spotdrill/testdata/kubeadm.yaml"))},
 		{"docs/testing-your-handler.md", "`handler.yaml`:\n\n```yaml\n", file("my-handler/handler.yaml")},
 		{"docs/testing-your-handler.md", "`manifests.yaml`:\n\n```yaml\n", file("my-handler/manifests.yaml")},
 		{"docs/writing-a-scenario.md", "`my-scenario.yaml`:\n\n```yaml\n", file("my-scenario.yaml")},
 	} {
-		text, err := os.ReadFile("../../" + c.page)
+		text, err := os.ReadFile(c.page)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -102,7 +109,7 @@ func TestWhatThePagesShowIsReal(t *testing.T) {
 		case !*update:
 			t.Errorf("%s does not show what it should; -update writes it:\n%s", c.page, c.want)
 		default:
-			if err := os.WriteFile("../../"+c.page, []byte(before+c.after+c.want+"```"+after), 0o600); err != nil {
+			if err := os.WriteFile(c.page, []byte(before+c.after+c.want+"```"+after), 0o600); err != nil {
 				t.Fatal(err)
 			}
 		}

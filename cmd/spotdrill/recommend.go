@@ -37,13 +37,17 @@ type deployed struct {
 func newRecommendCommand() *cobra.Command {
 	var dns deployed
 	var drills drillOptions
-	var asJSON, inAWS, tryNextPod bool
+	var as form
+	var inAWS, tryNextPod bool
 	var addOnValues string
 	cmd := &cobra.Command{
 		Use:   "recommend",
 		Short: "Find settings of a cluster's CoreDNS and Karpenter that lose queries, and print a patch",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := as.check(); err != nil {
+				return err
+			}
 			if drills.wanted && tryNextPod {
 				return usage("--try-next-pod and --drill cannot be used together")
 			}
@@ -51,7 +55,7 @@ func newRecommendCommand() *cobra.Command {
 				return usage("--filename reads files instead of a cluster: it cannot be used together with --kubeconfig, --context, --drill and --try-next-pod")
 			}
 			if drills.wanted {
-				return drills.advise(cmd, dns, asJSON)
+				return drills.advise(cmd, dns, as)
 			}
 			if err := drills.unused(); err != nil {
 				return err
@@ -83,7 +87,7 @@ func newRecommendCommand() *cobra.Command {
 				}
 				a = a.With(f...)
 			}
-			return printAdvice(cmd, a, asJSON)
+			return printAdvice(cmd, a, as)
 		},
 	}
 	flags := cmd.Flags()
@@ -93,7 +97,7 @@ func newRecommendCommand() *cobra.Command {
 	flags.StringVar(&dns.name, "deployment", "", "`name` of CoreDNS's Deployment or DaemonSet; the default is the one that the Service of the cluster's DNS selects")
 	flags.StringArrayVarP(&dns.manifests, "filename", "f", nil, "read this `file` or folder of objects instead of a cluster, such as kubectl get -o yaml writes it, or - for stdin; can be given several times")
 	flags.StringVar(&dns.kubelet, "kubelet-config", "", "read the configuration of the nodes' kubelets from this `file`, instead of their /configz: a KubeletConfiguration, a NodeConfig of nodeadm, or what /configz answered")
-	flags.BoolVar(&asJSON, "json", false, "print one JSON object")
+	as.flags(flags)
 	flags.BoolVar(&inAWS, "aws", false, "also look up Karpenter's interruption queue and its rules, with your AWS credentials (read-only)")
 	flags.BoolVar(&tryNextPod, "try-next-pod", false, "also start one pod with CoreDNS's image and Corefile, which gets no query, and delete it: does the next pod start?")
 	flags.StringVar(&addOnValues, "add-on-values", "", "also check a `file` with the configuration values of the EKS add-on coredns: JSON, YAML, or the answer of aws eks describe-addon")
@@ -151,9 +155,51 @@ func objection(d iam.Decision) recommend.Objection {
 	return recommend.Objection{Why: d.Why, Unknown: d.Is == logic.Maybe}
 }
 
+// form is how the advice is printed.
+type form struct {
+	format string
+	json   bool // the same as the format json
+}
+
+// The formats.
+const (
+	asText   = "text"
+	asJSON   = "json"
+	asSARIF  = "sarif"
+	asGitHub = "github"
+)
+
+func (o *form) flags(flags *pflag.FlagSet) {
+	flags.StringVar(&o.format, "output", asText, "print `text`, json, sarif (SARIF 2.1.0) or github (annotations of a GitHub workflow)")
+	flags.BoolVar(&o.json, "json", false, "print one JSON object, as --output json")
+}
+
+func (o *form) check() error {
+	all := []string{asText, asJSON, asSARIF, asGitHub}
+	switch {
+	case !slices.Contains(all, o.format):
+		return usage("--output is %q, and must be one of %s", o.format, strings.Join(all, ", "))
+	case o.json && o.format != asText && o.format != asJSON:
+		return usage("--json and --output %s cannot be used together", o.format)
+	case o.json:
+		o.format = asJSON
+	}
+	return nil
+}
+
+func (o *form) write(cmd *cobra.Command, a recommend.Advice) error {
+	switch o.format {
+	case asSARIF:
+		return a.WriteSARIF(cmd.OutOrStdout(), thisVersion().Version)
+	case asGitHub:
+		return a.WriteGitHub(cmd.OutOrStdout())
+	}
+	return show(cmd, o.format == asJSON, a, a.WriteText)
+}
+
 // printAdvice prints the advice. Its error has the exit code.
-func printAdvice(cmd *cobra.Command, a recommend.Advice, asJSON bool) error {
-	if err := show(cmd, asJSON, a, a.WriteText); err != nil {
+func printAdvice(cmd *cobra.Command, a recommend.Advice, as form) error {
+	if err := as.write(cmd, a); err != nil {
 		return err
 	}
 	switch broken, unknown := a.Broken(); {
@@ -298,7 +344,7 @@ func (o *drillOptions) sweep() (scenarios.Sweep, error) {
 
 // advise drills the matrix up to the first safe setting and prints the advice for it.
 // If none is safe, the advice is for settings that keep the rules.
-func (o *drillOptions) advise(cmd *cobra.Command, dns deployed, asJSON bool) error {
+func (o *drillOptions) advise(cmd *cobra.Command, dns deployed, as form) error {
 	matrix, err := o.sweep()
 	if err != nil {
 		return exitError{exitUsage, err}
@@ -348,7 +394,7 @@ func (o *drillOptions) advise(cmd *cobra.Command, dns deployed, asJSON bool) err
 			return err
 		}
 	}
-	broken := printAdvice(cmd, a, asJSON)
+	broken := printAdvice(cmd, a, as)
 	if codeOf(unsafe) == exitFailed {
 		return errors.Join(unsafe, broken) // the first one's exit code counts
 	}

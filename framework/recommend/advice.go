@@ -46,6 +46,12 @@ type Advice struct {
 // New checks a cluster's DNS against the rules and proposes settings that follow them. The error is that
 // of writing a patch.
 func New(d DNS) (Advice, error) {
+	a, err := advise(d)
+	a.Findings = a.located(a.Findings)
+	return a, err
+}
+
+func advise(d DNS) (Advice, error) {
 	a := Advice{Kind: d.Workload.Kind, Platform: d.Platform.String(), Karpenter: d.Karpenter.String(), dns: d}
 	if d.Manifests != nil {
 		a.Unused, a.Assumed = d.Manifests.Unused(), d.Manifests.assumed
@@ -151,7 +157,7 @@ func (d DNS) adviceWithoutWorkload(a Advice) (Advice, error) {
 
 // With adds findings.
 func (a Advice) With(f ...Finding) Advice {
-	a.Findings = append(slices.Clip(a.Findings), f...)
+	a.Findings = append(slices.Clip(a.Findings), a.located(slices.Clone(f))...)
 	return a
 }
 
@@ -172,17 +178,20 @@ func (a Advice) Broken() (broken, unknown int) {
 	return broken, unknown
 }
 
-// grouped are the findings for people: rules that are unknown for one reason, in one.
+// grouped are the findings for people: rules that are unknown for one reason, or only lack objects, in one.
 func (a Advice) grouped() (out []Finding) {
 	for _, f := range a.Findings {
 		i := slices.IndexFunc(out, func(other Finding) bool {
-			return f.Unknown && other.Unknown && other.Got == f.Got && other.Fix == f.Fix
+			return f.Unknown && other.Unknown && other.Fix == f.Fix && (other.Got == f.Got || f.Fix == addToFiles)
 		})
 		if i < 0 {
 			out = append(out, f)
 			continue
 		}
 		out[i].Rule, out[i].Why, out[i].Source, out[i].Drill = out[i].Rule+", "+f.Rule, "", "", ""
+		if !strings.Contains(out[i].Got, f.Got) {
+			out[i].Got += "; " + f.Got
+		}
 	}
 	return out
 }

@@ -78,6 +78,13 @@ func TestFiles(t *testing.T) {
 					t.Errorf("%q is there", part)
 				}
 			}
+			for _, at := range is["at"] {
+				rule, place, _ := strings.Cut(at, " ")
+				i := slices.IndexFunc(a.Findings, func(f Finding) bool { return f.Rule == rule })
+				if i < 0 || a.Findings[i].At == nil || strings.TrimPrefix(a.Findings[i].At.String(), folder+"/") != place {
+					t.Errorf("%s is not at %s: %+v", rule, place, a.Findings)
+				}
+			}
 			if t.Failed() {
 				t.Log(shown)
 			}

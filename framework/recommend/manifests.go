@@ -24,6 +24,9 @@ import (
 // corefileKey is the usual key and file name of a Corefile.
 const corefileKey = "Corefile"
 
+// stdin is the name of what comes from there.
+const stdin = "stdin"
+
 // mostManifests is how many bytes are read of all files together.
 const mostManifests = 64 << 20
 
@@ -70,7 +73,7 @@ type linePlace struct {
 // A file whose name begins with Corefile, or that is one, is the ConfigMap coredns. The name "-" is stdin. What is not
 // judged is left out, and Unused names it. Errors name the file, and what is not read in it: text that is no YAML, fields
 // of another type than the API has, too much text, and files with nothing that is judged.
-func ReadManifests(stdin io.Reader, namespace string, paths ...string) (*Manifests, error) {
+func ReadManifests(in io.Reader, namespace string, paths ...string) (*Manifests, error) {
 	m := &Manifests{}
 	var errs []error
 	left := int64(mostManifests)
@@ -88,8 +91,8 @@ func ReadManifests(stdin io.Reader, namespace string, paths ...string) (*Manifes
 	}
 	for _, path := range paths {
 		if path == "-" {
-			text, err := io.ReadAll(files.Limit(stdin, left))
-			add("stdin", text, err)
+			text, err := io.ReadAll(files.Limit(in, left))
+			add(stdin, text, err)
 			continue
 		}
 		found := 0

@@ -19,6 +19,8 @@ type Rule struct {
 	Source string `yaml:"source"` // where it comes from
 	// Drill is the scenario that shows why it matters; empty if there is none.
 	Drill string `yaml:"drill"`
+	// At are the values in files that it is about, as what and the path in it; the first one that the files have counts.
+	At []string `yaml:"at"`
 }
 
 // Rules are all rules, by their names.
@@ -42,6 +44,11 @@ type Finding struct {
 	Fix     string `json:"fix"`
 	// Drill is the scenario that shows why the rule matters; empty if there is none.
 	Drill string `json:"drill,omitempty"`
+	// At is where the files have the value; nil without files, or if they do not have it.
+	At *Place `json:"at,omitempty"`
+
+	handler string  // that it is about
+	kubelet *source // the configuration that it is about
 }
 
 // breaks is the finding that a rule is broken; got is what was read.

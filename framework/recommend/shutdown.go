@@ -294,5 +294,10 @@ func (d DNS) lintKubelet(k Kubelet, s coredns.Settings) (found []Finding) {
 	if starts+ends > noticeLead {
 		found = append(found, breaks("node-shutdown-ends-dns-in-time", "CoreDNS gets its SIGTERM up to %s after the shutdown begins, behind the pods of lower priority, and ends up to %s after it (%s)", starts, starts+ends, of))
 	}
+	for i := range found {
+		if k.from.in != nil {
+			found[i].kubelet = &k.from
+		}
+	}
 	return found
 }

@@ -190,6 +190,7 @@ func (k Karpenter) lintOthers(queue string) []Finding {
 	}
 	var found []Finding
 	for _, h := range k.Others {
+		before := len(found)
 		reads := queueName(h.Queue) == queue && !queueElsewhere(h.Queue, k.Region)
 		is, why := h.drains(k)
 		text := fmt.Sprintf("%s acts on %s, as Karpenter does", h.Name, strings.Join(h.Acts, ", "))
@@ -206,6 +207,7 @@ func (k Karpenter) lintOthers(queue string) []Finding {
 		case is == logic.Maybe:
 			found = append(found, unknown("one-interruption-handler", "%s", text))
 		}
+		about(found[before:], h)
 	}
 	return found
 }
@@ -215,6 +217,7 @@ func (d DNS) lintHandlers(s coredns.Settings) (found []Finding) {
 	preStop, _ := d.preStop()
 	least := preStop + s.Lameduck.D() + ShutdownTime
 	for _, h := range append(slices.Clone(d.Karpenter.Others), d.Handlers...) {
+		before := len(found)
 		if h.Deaf {
 			found = append(found, breaks("handler-queue", "%s is to read a queue, and QUEUE_URL is empty", h.Name))
 		}
@@ -227,6 +230,14 @@ func (d DNS) lintHandlers(s coredns.Settings) (found []Finding) {
 		case grace <= least:
 			found = append(found, breaks(rule, "%s gives each pod %s in place of its own grace period, and CoreDNS has lameduck %s and takes up to %s to exit", h.Name, grace, s.Lameduck.D(), ShutdownTime).fixedBy(least.Seconds()))
 		}
+		about(found[before:], h)
 	}
 	return found
+}
+
+// about notes the handler that findings are about.
+func about(found []Finding, h TerminationHandler) {
+	for i := range found {
+		found[i].handler = h.Name
+	}
 }
