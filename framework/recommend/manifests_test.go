@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/tools/txtar"
 	"sigs.k8s.io/yaml"
 )
 
@@ -66,13 +67,25 @@ func TestReadManifests(t *testing.T) {
 	write("objects/deep/one.yaml", "# none\n---\n"+one+"---\n"+one)
 	write("objects/two.json", two)
 	write("objects/README.md", "no object")
+	write("mixed/Corefile", ".:53 {\n  health\n}\n")
+	write("mixed/.github/workflow.yml", "on: push\n")
+	write("mixed/chart/Chart.yaml", "apiVersion: v2\nname: c\n")
+	write("templates/x.yaml", "kind: {{ .Values.kind }}\n")
+	write("none/README.md", "no object")
+	write("large.yaml", strings.Repeat("#", mostManifests+1))
 	for name, c := range map[string]struct {
 		paths []string
 		want  string // kinds, namespaces and names, or the error
 	}{
+		"a folder with a Corefile": {[]string{filepath.Join(folder, "mixed")}, "ConfigMap kube-system/coredns"},
+		"a folder of templates":    {[]string{filepath.Join(folder, "templates")}, "it seems to be a template: give what helm template makes of it"},
+		"a folder of nothing":      {[]string{filepath.Join(folder, "none")}, "none: no file in this folder, or in those below it, ends with .yaml, .yml or .json, or begins with Corefile"},
+		"too much":                 {[]string{filepath.Join(folder, "large.yaml")}, "large.yaml: the files have more than 64 MiB"},
+		"a kubelet without a unit": {[]string{write("kubelet.yaml", "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nshutdownGracePeriod: 30\n")}, "kubelet.yaml: document 1: KubeletConfiguration : the kubelet's configuration: "},
+		"values of another type":   {[]string{write("wrong.yaml", "isClusterService: true\nreplicaCount: two\n")}, "wrong.yaml: values of the chart coredns: Deployment coredns: spec.replicas is a string, and must be a number"},
 		"a folder":                 {[]string{filepath.Join(folder, "objects")}, "ConfigMap kube-system/a, ConfigMap dns/a, Pod kube-system/p"},
 		"a file and stdin":         {[]string{filepath.Join(folder, "objects", "two.json"), "-"}, "ConfigMap dns/a, Pod kube-system/p, ConfigMap kube-system/a"},
-		"no such file":             {[]string{filepath.Join(folder, "none")}, "no such file"},
+		"no such file":             {[]string{filepath.Join(folder, "missing")}, "no such file"},
 		"values of a chart":        {[]string{write("values.yaml", "replicas: 2\n")}, "values.yaml: document 1 is no object of Kubernetes"},
 		"no YAML":                  {[]string{write("x.yaml", "a: [")}, "x.yaml: document 1: "},
 		"all that are wrong":       {[]string{filepath.Join(folder, "values.yaml"), filepath.Join(folder, "x.yaml")}, "x.yaml: document 1: "},
@@ -111,9 +124,22 @@ func FuzzManifests(f *testing.F) {
 	}
 	f.Add(string(text))
 	f.Add(string(text) + "\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: coredns, namespace: kube-system}\ndata: {Corefile: x}\n")
+	paths, err := filepath.Glob("testdata/files/*.txtar")
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, path := range paths {
+		archive, err := txtar.ParseFile(path)
+		if err != nil {
+			f.Fatal(err)
+		}
+		for _, file := range archive.Files {
+			f.Add(string(file.Data))
+		}
+	}
 	f.Add("apiVersion: v1\nkind: List\nitems: [{apiVersion: v1, kind: Pod, metadata: {name: 3}}]")
 	f.Fuzz(func(t *testing.T, text string) {
-		m := &Manifests{}
+		m, lines := &Manifests{}, strings.Count(text, "\n")+1
 		if m.add("objects.yaml", []byte(text), "kube-system") != nil {
 			return
 		}
@@ -125,6 +151,11 @@ func FuzzManifests(f *testing.F) {
 			return
 		}
 		a, text := adviceOf(t, d)
+		for _, f := range a.Findings {
+			if f.At != nil && (f.At.Line < 1 || f.At.Line > lines) {
+				t.Errorf("%s is at line %d of %d", f.Rule, f.At.Line, lines)
+			}
+		}
 		if a.Patch.Deployment != "" {
 			var patch map[string]any
 			if err := yaml.Unmarshal([]byte(a.Patch.Deployment), &patch); err != nil {
