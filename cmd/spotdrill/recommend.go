@@ -43,8 +43,10 @@ func newRecommendCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "recommend",
 		Short: "Find settings of a cluster's CoreDNS and Karpenter that lose queries, and print a patch",
-		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usage("%s: files are given with -f: spotdrill recommend -f %s", strings.Join(args, " "), strings.Join(args, " -f "))
+			}
 			if err := as.check(); err != nil {
 				return err
 			}

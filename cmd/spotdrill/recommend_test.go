@@ -154,6 +154,7 @@ items:
 		"as JSON, too":          {[]string{"-f", corefile, "--output", "json"}, exitFailed, `"line": 2`, ""},
 		"as what is no format":  {[]string{"-f", corefile, "--output", "xml"}, exitUsage, "", `--output is "xml", and must be one of text, json, sarif, github`},
 		"as two formats":        {[]string{"-f", corefile, "--json", "--output", "sarif"}, exitUsage, "", "--json and --output sarif cannot be used together"},
+		"of a file without -f":  {[]string{corefile}, exitUsage, "", "files are given with -f: spotdrill recommend -f " + corefile},
 		"of both":               {[]string{"-f", exported, "--kubeconfig", sound}, exitUsage, "", "--filename reads files instead of a cluster"},
 		"without a drill":       {[]string{"--kubeconfig", sound, "--confidence", "0.99", "--stand-in"}, exitUsage, "", "--confidence, --stand-in: requires --drill"},
 		// The advice is printed nevertheless.

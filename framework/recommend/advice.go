@@ -116,7 +116,7 @@ func (a Advice) Name() string {
 // rulesOfWorkloads are those that cannot be evaluated without the workload of CoreDNS.
 var rulesOfWorkloads = []string{
 	"lameduck-within-grace-period", "lameduck-outlasts-readiness", "readiness-probe", "readiness-asks-ready", "readiness-port", "liveness-port",
-	"replicas", "replicas-for-cluster-size", "not-all-on-one-node", "not-all-in-one-zone", "not-all-on-spot", "budget", "one-budget", "budget-lets-one-go",
+	"replicas", "rollout-keeps-pods", "replicas-for-cluster-size", "not-all-on-one-node", "not-all-in-one-zone", "not-all-on-spot", "budget", "one-budget", "budget-lets-one-go",
 	"lameduck-within-node-shutdown", "lameduck-outlasts-readiness-at-node-shutdown", "node-shutdown-ends-dns-in-time",
 }
 

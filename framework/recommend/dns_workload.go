@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -28,6 +29,8 @@ type Workload struct {
 	Replicas int
 	Selector *metav1.LabelSelector
 	Template corev1.PodTemplateSpec
+	// Strategy is how a Deployment replaces its pods.
+	Strategy appsv1.DeploymentStrategy
 	// unset reports whether the number is that of Kubernetes, as a manifest leaves it out for an autoscaler.
 	unset bool
 }
@@ -59,19 +62,19 @@ func listWorkloads(ctx context.Context, client kubernetes.Interface, namespace s
 	if list, err := apps.Deployments(namespace).List(ctx, metav1.ListOptions{}); !failed("Deployments", err) {
 		for i := range list.Items {
 			d := &list.Items[i]
-			all = append(all, Workload{d.ObjectMeta, Deployment, int(ptr.Deref(d.Spec.Replicas, defaultReplicas)), d.Spec.Selector, d.Spec.Template, d.Spec.Replicas == nil})
+			all = append(all, Workload{d.ObjectMeta, Deployment, int(ptr.Deref(d.Spec.Replicas, defaultReplicas)), d.Spec.Selector, d.Spec.Template, d.Spec.Strategy, d.Spec.Replicas == nil})
 		}
 	}
 	if list, err := apps.StatefulSets(namespace).List(ctx, metav1.ListOptions{}); !failed("StatefulSets", err) {
 		for i := range list.Items {
 			d := &list.Items[i]
-			all = append(all, Workload{d.ObjectMeta, StatefulSet, int(ptr.Deref(d.Spec.Replicas, defaultReplicas)), d.Spec.Selector, d.Spec.Template, d.Spec.Replicas == nil})
+			all = append(all, Workload{d.ObjectMeta, StatefulSet, int(ptr.Deref(d.Spec.Replicas, defaultReplicas)), d.Spec.Selector, d.Spec.Template, appsv1.DeploymentStrategy{}, d.Spec.Replicas == nil})
 		}
 	}
 	if list, err := apps.DaemonSets(namespace).List(ctx, metav1.ListOptions{}); !failed("DaemonSets", err) {
 		for i := range list.Items {
 			d := &list.Items[i]
-			all = append(all, Workload{d.ObjectMeta, DaemonSet, int(d.Status.DesiredNumberScheduled), d.Spec.Selector, d.Spec.Template, false})
+			all = append(all, Workload{d.ObjectMeta, DaemonSet, int(d.Status.DesiredNumberScheduled), d.Spec.Selector, d.Spec.Template, appsv1.DeploymentStrategy{}, false})
 		}
 	}
 	return all, errors.Join(errs...)

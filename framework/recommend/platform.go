@@ -156,7 +156,7 @@ func (d DNS) keptBy(rule string) string {
 		if keeps.custom != "" {
 			return fmt.Sprintf("; on %s only lameduck, in ConfigMap %s/%s, in a key that ends with .override", string(d.Platform), d.Workload.Namespace, keeps.custom)
 		}
-	case "readiness-probe", "readiness-asks-ready", "readiness-port", "liveness-port", "replicas", "replicas-for-cluster-size", "not-all-on-spot", "not-all-on-one-node", "not-all-in-one-zone":
+	case "readiness-probe", "readiness-asks-ready", "readiness-port", "liveness-port", "replicas", "rollout-keeps-pods", "replicas-for-cluster-size", "not-all-on-spot", "not-all-on-one-node", "not-all-in-one-zone":
 	default:
 		return ""
 	}

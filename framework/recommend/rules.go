@@ -106,6 +106,7 @@ func (d DNS) lint(c coredns.Corefile, s coredns.Settings) []Finding {
 		}
 	}
 	found = append(found, d.lintReplicas(s)...)
+	found = append(found, d.lintRollout(s)...)
 	found = append(found, d.lintSize(s)...)
 	found = append(found, d.lintBudgets(s)...)
 	found = append(found, d.lintAddOn()...)

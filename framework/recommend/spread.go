@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
@@ -28,6 +29,28 @@ func (d DNS) lintSpread() []Finding {
 		return []Finding{breaks("not-all-on-one-node", "all %s are on node %s, and the cluster has %s", history.Count(len(d.Pods), "pod"), first.Node, history.Count(d.Size.Nodes, "node"))}
 	case d.Zones > 1 && first.Zone != "" && !elsewhere(func(p Pod) string { return p.Zone }):
 		return []Finding{breaks("not-all-in-one-zone", "all %s are in zone %s, and the nodes are in %s", history.Count(len(d.Pods), "pod"), first.Zone, history.Count(d.Zones, "zone"))}
+	}
+	return nil
+}
+
+// lintRollout checks whether a rollout keeps pods that answer.
+func (d DNS) lintRollout(s coredns.Settings) []Finding {
+	const rule = "rollout-keeps-pods"
+	strategy := d.Workload.Strategy
+	switch {
+	case d.Workload.Kind != Deployment || s.Replicas < 1:
+		return nil
+	case strategy.Type == appsv1.RecreateDeploymentStrategyType:
+		return []Finding{breaks(rule, "strategy Recreate: a rollout ends all %s before it starts another", history.Count(s.Replicas, "pod"))}
+	case s.Replicas < 2 || strategy.RollingUpdate == nil || strategy.RollingUpdate.MaxUnavailable == nil:
+		return nil // one replica breaks another rule
+	}
+	most := strategy.RollingUpdate.MaxUnavailable
+	switch n, err := intstr.GetScaledValueFromIntOrPercent(most, s.Replicas, false); {
+	case err != nil:
+		return []Finding{unknown(rule, "maxUnavailable %q of the rollout: %v", most.String(), err)}
+	case n >= s.Replicas:
+		return []Finding{breaks(rule, "maxUnavailable %s: a rollout may end all %s at once", most.String(), history.Count(s.Replicas, "pod"))}
 	}
 	return nil
 }
