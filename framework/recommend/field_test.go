@@ -185,7 +185,7 @@ func TestClustersOfTheField(t *testing.T) {
 		return two(workloadOf("Deployment", "coredns", labels, pod, container))
 	}
 	removed := func(kind, name string) string {
-		return fmt.Sprintf("apiVersion: apps/v1\nkind: %s\nmetadata: {name: %s, namespace: kube-system}\nspec: {replicas: 0, selector: {matchLabels: {a: b}}}", kind, name)
+		return fmt.Sprintf("apiVersion: apps/v1\nkind: %s\nmetadata: {name: %s, namespace: kube-system}\nspec: {replicas: 0, selector: {matchLabels: {a: b}}, template: {spec: {containers: [{name: none}]}}}", kind, name)
 	}
 	budgetOf := func(spec string) string {
 		return "apiVersion: policy/v1\nkind: PodDisruptionBudget\nmetadata: {name: coredns, namespace: kube-system}\nspec: {" + spec + "}"

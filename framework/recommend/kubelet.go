@@ -124,6 +124,7 @@ var kubeletIn = []struct {
 	{"kops.k8s.io", "InstanceGroup", "spec.kubelet", kOpsNodes},
 	{"", "ConfigMap", "data.kubelet", ""},
 	{"", "", "kubeletconfig", ""}, // the answer of a node's /configz
+	{"", "", "", ""},              // what is in it
 	{"", "", "machine.kubelet.extraConfig", talos},
 	{karpenterAWSGroup, "EC2NodeClass", "spec.userData", ""},
 }
@@ -140,6 +141,9 @@ func (m *Manifests) addKubelet(from source, fields map[string]any) (configured b
 		if in.kind != kind || in.group != group {
 			continue
 		}
+		if _, has := fields["shutdownGracePeriod"]; in.kind == "" && in.path == "" && !has {
+			continue
+		}
 		var value any = fields
 		at := slices.Clone(from.path)
 		if in.path != "" {
@@ -151,7 +155,7 @@ func (m *Manifests) addKubelet(from source, fields map[string]any) (configured b
 		}
 		place := source{in: from.in, path: at}
 		if text, ok := value.(string); ok {
-			found, err := m.addKubeletText(place, text)
+			found, err := m.addKubeletText(from.in.within(text, at...), text)
 			if err != nil || found {
 				return found, err
 			}
@@ -171,9 +175,13 @@ func (m *Manifests) addKubelet(from source, fields map[string]any) (configured b
 	return false, nil
 }
 
+// isUserData reports whether a file is user data in MIME, as nodeadm reads it.
+func isUserData(text []byte) bool {
+	return bytes.HasPrefix(text, []byte("MIME-Version:")) || bytes.HasPrefix(text, []byte("Content-Type: multipart/"))
+}
+
 // addKubeletText adds the configurations in a text: YAML, or the parts of user data in MIME.
-func (m *Manifests) addKubeletText(from source, text string) (found bool, err error) {
-	within := from.in.within(text, from.path...)
+func (m *Manifests) addKubeletText(within *document, text string) (found bool, err error) {
 	for _, part := range mimeParts(text) {
 		d := *within
 		d.text, d.root = []byte(part.text), nil

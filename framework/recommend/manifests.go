@@ -156,6 +156,13 @@ func (m *Manifests) add(name string, text []byte, namespace string) error {
 		m.addCorefile(&document{file: name, line: 1, text: text}, namespace)
 		return nil
 	}
+	if isUserData(text) {
+		found, err := m.addKubeletText(&document{file: name, line: 1, text: text}, string(text))
+		if !found && err == nil {
+			m.leaveOut("%s: user data without a NodeConfig", name)
+		}
+		return err
+	}
 	for n, d := range documents(name, text) {
 		if err := m.addDocument(d, n+1, namespace); err != nil {
 			return fmt.Errorf("document %d: %w", n+1, err)
@@ -211,7 +218,9 @@ func (m *Manifests) addFields(from source, named string, fields map[string]any, 
 	switch {
 	case len(fields) == 0 || u.GetKind() == "" || u.GetAPIVersion() == "":
 		used, err := m.addOthers(from, fields, namespace)
-		if !used && err == nil {
+		if _, addOn := fields["corefile"]; !used && err == nil && addOn {
+			m.leaveOut("%s has configuration values of the EKS add-on: --add-on-values reads them", named)
+		} else if !used && err == nil {
 			m.leaveOut("%s is no object of Kubernetes: it has no kind and apiVersion, and is neither values of the charts coredns, karpenter and aws-node-termination-handler nor a kubelet's configuration", named)
 		}
 		return err
@@ -248,6 +257,10 @@ func (m *Manifests) addObject(o object, namespace string) error {
 	}
 	if _, hook := o.GetAnnotations()["helm.sh/hook"]; hook {
 		m.leaveOut("hook %s of a chart", o.GetKind())
+		return nil
+	}
+	if w, ok := asWorkload(o); ok && len(w.Template.Spec.Containers) == 0 {
+		m.leaveOut("%s %s without containers, such as a patch of kustomize: give what kubectl kustomize prints", o.GetKind(), o.GetName())
 		return nil
 	}
 	used, err := m.addOthers(o.from, o.Object, namespace)
