@@ -192,7 +192,7 @@ func (o *form) check() error {
 func (o *form) write(cmd *cobra.Command, a recommend.Advice) error {
 	switch o.format {
 	case asSARIF:
-		return a.WriteSARIF(cmd.OutOrStdout(), thisVersion().Version)
+		return writeJSON(cmd.OutOrStdout(), a.SARIF(thisVersion().Version))
 	case asGitHub:
 		return a.WriteGitHub(cmd.OutOrStdout())
 	}

@@ -1,7 +1,6 @@
 package recommend
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/url"
@@ -65,9 +64,9 @@ type sarifRegion struct {
 	StartLine int `json:"startLine"`
 }
 
-// WriteSARIF writes the findings as SARIF 2.1.0. A rule that is broken fails with the level warning; one that could not be
+// SARIF are the findings as a log of SARIF 2.1.0, to be written as JSON. A rule that is broken fails with the level warning; one that could not be
 // evaluated is open, without a level, as the standard has it. Version is that of spotdrill.
-func (a Advice) WriteSARIF(w io.Writer, version string) error {
+func (a Advice) SARIF(version string) any {
 	run := sarifRun{ColumnKind: "unicodeCodePoints", Results: []sarifResult{}}
 	driver := &run.Tool.Driver
 	driver.Name, driver.Version, driver.InformationURI, driver.Rules = "spotdrill", version, "https://github.com/spotdrill/spotdrill", []sarifRule{}
@@ -91,10 +90,7 @@ func (a Advice) WriteSARIF(w io.Writer, version string) error {
 		}
 		run.Results = append(run.Results, r)
 	}
-	enc := json.NewEncoder(w)
-	enc.SetIndent("", "  ")
-	enc.SetEscapeHTML(false)
-	return enc.Encode(sarifLog{"https://json.schemastore.org/sarif-2.1.0.json", "2.1.0", []sarifRun{run}})
+	return sarifLog{"https://json.schemastore.org/sarif-2.1.0.json", "2.1.0", []sarifRun{run}}
 }
 
 // WriteGitHub writes the findings as annotations of GitHub: warnings for rules that are broken, notices for those that could

@@ -46,20 +46,20 @@ func TestSARIFKeepsItsSchema(t *testing.T) {
 		"of no files":           {Findings: []Finding{breaks("budget", "none")}},
 		"without a known place": adviceOfFiles(t, "objects.yaml", file(t, "eks.yaml")),
 	} {
-		var text bytes.Buffer
-		if err := a.WriteSARIF(&text, "v1.0.0"); err != nil {
+		text, err := json.Marshal(a.SARIF("v1.0.0"))
+		if err != nil {
 			t.Fatal(err)
 		}
-		decoded, err := jsonschema.UnmarshalJSON(bytes.NewReader(text.Bytes()))
+		decoded, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
 		if err == nil {
 			err = schema.Validate(decoded)
 		}
 		if err != nil {
-			t.Errorf("%s: %v in %s", name, err, text.String())
+			t.Errorf("%s: %v in %s", name, err, text)
 		}
 		var log sarifLog
-		if err := json.Unmarshal(text.Bytes(), &log); err != nil || len(log.Runs) != 1 || len(log.Runs[0].Results) != len(a.Findings) {
-			t.Fatalf("%s: %v, %s", name, err, text.String())
+		if err := json.Unmarshal(text, &log); err != nil || len(log.Runs) != 1 || len(log.Runs[0].Results) != len(a.Findings) {
+			t.Fatalf("%s: %v, %s", name, err, text)
 		}
 		for i, r := range log.Runs[0].Results {
 			f := a.Findings[i]
