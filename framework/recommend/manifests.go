@@ -1,6 +1,7 @@
 package recommend
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -124,7 +125,7 @@ func ReadManifests(in io.Reader, namespace string, paths ...string) (*Manifests,
 	}
 	err := errors.Join(append(errs, m.render(namespace))...)
 	if err == nil && len(m.objects) == 0 && len(m.kubelets) == 0 {
-		err = fmt.Errorf("%s: nothing of it is judged: %s", strings.Join(paths, ", "), strings.Join(m.Unused(), "; "))
+		err = fmt.Errorf("%s: nothing of it is judged: %s", strings.Join(paths, ", "), cmp.Or(strings.Join(m.Unused(), "; "), "it is empty; did the command before it fail?"))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read manifests: %w", err)

@@ -80,6 +80,7 @@ func TestReadManifests(t *testing.T) {
 		"a folder with a Corefile": {[]string{filepath.Join(folder, "mixed")}, "ConfigMap kube-system/coredns"},
 		"a folder of templates":    {[]string{filepath.Join(folder, "templates")}, "it seems to be a template: give what helm template makes of it"},
 		"a folder of nothing":      {[]string{filepath.Join(folder, "none")}, "none: no file in this folder, or in those below it, ends with .yaml, .yml or .json, or begins with Corefile"},
+		"nothing on stdin":         {[]string{write("empty.yaml", "---\n# none\n")}, "nothing of it is judged: it is empty; did the command before it fail?"},
 		"too much":                 {[]string{filepath.Join(folder, "large.yaml")}, "large.yaml: the files have more than 64 MiB"},
 		"a kubelet without a unit": {[]string{write("kubelet.yaml", "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nshutdownGracePeriod: 30\n")}, "kubelet.yaml: document 1: KubeletConfiguration : the kubelet's configuration: "},
 		"values of another type":   {[]string{write("wrong.yaml", "isClusterService: true\nreplicaCount: two\n")}, "wrong.yaml: values of the chart coredns: Deployment coredns: spec.replicas is a string, and must be a number"},

@@ -119,7 +119,7 @@ func terminationHandler(w Workload, c *corev1.Container) TerminationHandler {
 		return b && err == nil // with any other text it does not start
 	}
 	h.DryRun = on("DRY_RUN", false)
-	if seconds, err := strconv.Atoi(value("POD_TERMINATION_GRACE_PERIOD", "-1")); err == nil && seconds >= 0 {
+	if seconds, err := strconv.Atoi(value("POD_TERMINATION_GRACE_PERIOD", "-1")); err == nil && seconds >= 0 && !on("CORDON_ONLY", false) {
 		h.GracePeriod = strconv.Itoa(seconds) + "s"
 	}
 	if on("ENABLE_SQS_TERMINATION_DRAINING", false) {
