@@ -8,12 +8,11 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"text/template"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
-
-	"github.com/spotdrill/spotdrill/framework/strict"
 )
 
 //go:embed charts.yaml
@@ -31,13 +30,7 @@ type chart struct {
 	Objects string            `yaml:"objects"` // a template of YAML documents
 }
 
-func charts() map[string]chart {
-	var all map[string]chart
-	if err := strict.Decode("charts.yaml", chartsFile, &all); err != nil {
-		panic(err) // a file of this package: every test reads it
-	}
-	return all
-}
+var charts = sync.OnceValue(func() map[string]chart { return decoded[chart]("charts.yaml", chartsFile) })
 
 // values are those of a chart in a file.
 type values struct {

@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"fmt"
 	"strings"
+	"sync"
 
 	"github.com/spotdrill/spotdrill/framework/coredns"
 	"github.com/spotdrill/spotdrill/framework/strict"
@@ -23,13 +24,17 @@ type Rule struct {
 	At []string `yaml:"at"`
 }
 
-// Rules are all rules, by their names.
-func Rules() map[string]Rule {
-	var rules map[string]Rule
-	if err := strict.Decode("rules.yaml", rulesFile, &rules); err != nil {
-		panic(err) // a file of this package: every test reads it
+// Rules are all rules, by their names. Nobody changes them.
+func Rules() map[string]Rule { return rules() }
+
+var rules = sync.OnceValue(func() map[string]Rule { return decoded[Rule]("rules.yaml", rulesFile) })
+
+// decoded is a file of this package, which every test reads.
+func decoded[T any](name string, text []byte) (all map[string]T) {
+	if err := strict.Decode(name, text, &all); err != nil {
+		panic(err)
 	}
-	return rules
+	return all
 }
 
 // Finding is a rule that a cluster's DNS or Karpenter breaks, or that cannot be evaluated for
