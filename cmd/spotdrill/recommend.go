@@ -43,10 +43,13 @@ func newRecommendCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "recommend",
 		Short: "Find settings of a cluster's CoreDNS and Karpenter that lose queries, and print a patch",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return usage("%s: files are given with -f: spotdrill recommend -f %s", strings.Join(args, " "), strings.Join(args, " -f "))
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return nil
 			}
+			return usage("%s: files are given with -f: spotdrill recommend -f %s", strings.Join(args, " "), strings.Join(args, " -f "))
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := as.check(); err != nil {
 				return err
 			}
