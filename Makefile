@@ -157,6 +157,10 @@ test: cc coredns ## Run every test that needs no cluster, with the race detector
 emulator-test: ## Check what an emulator of AWS must do: LocalStack, or the one at ENDPOINT=URL; needs no cluster
 	$(call run-suite,emulator,30m,not all requirements are kept,--endpoint=$(ENDPOINT) --record=$(RECORD))
 
+.PHONY: engines-test
+engines-test: build ## Play drills on a Docker 29 in a namespace of its own, as root and not (10 min, root)
+	@.ci/engines/test
+
 .PHONY: action-test
 action-test: ## Run the script of the GitHub Action as a runner does, with one drill
 	@.ci/action-test

@@ -211,7 +211,7 @@ iptables -w -t nat -A SPOTDRILL -s PODS ! -d PODS -j MASQUERADE
 
 // sink takes the packets to pods that have ended: on their node, no route has their address any more, and by the default
 // route they would leave the machine. A bridge without ports drops them after connection tracking has confirmed the flow, which
-// lost queries are explained by; a blackhole route would do so before. Without ARP, no sender is told.
+// lost queries are explained by; a blackhole route would do so before. Without ARP, no sender gets an error.
 var sink = strings.ReplaceAll(`ip link show spotdrill-sink >/dev/null 2>&1 || ip link add spotdrill-sink type bridge
 ip link set spotdrill-sink arp off up
 ip route replace PODS dev spotdrill-sink

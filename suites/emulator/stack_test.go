@@ -146,7 +146,9 @@ func launchesAreDescribed(ctx context.Context, e *emulator) {
 	found := must(d.Launched(ctx, cluster))
 	Expect(found).To(HaveLen(1), "what was launched besides the fixed workers")
 	l := found[0]
-	Expect(fmt.Sprint(l.ID, l.Type, l.Zone, l.Spot, l.Ended)).To(Equal(fmt.Sprint(id, "c5.large", zone, true, false)), "id, type, zone, spot and ended")
+	if l.ID != id || l.Type != "c5.large" || l.Zone != zone || !l.Spot || l.Ended {
+		Fail(fmt.Sprintf("a spot instance %s of type c5.large in %s is described as %+v", id, zone, l))
+	}
 	Expect(must(d.Instances(ctx, cluster))).To(Equal(fixed), "the fixed workers")
 	need(d.Terminate(ctx, []string{id, fixed["worker"]}))
 	for _, l := range must(d.Launched(ctx, cluster)) {
