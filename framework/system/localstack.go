@@ -48,8 +48,8 @@ func localStackEnv() []string {
 		"DNS_ADDRESS=0")                         // no DNS server of its own, which looks for one on the Internet
 }
 
-// asked are the names that LocalStack asks for at its start. The engine's resolver would ask the host's for them.
-func asked() []string {
+// lookedUp are the names that LocalStack looks up at its start. The engine's resolver would ask the host's for them.
+func lookedUp() []string {
 	return []string{"localstack.cloud", "localhost.localstack.cloud", "host.docker.internal"}
 }
 
@@ -66,7 +66,7 @@ func (s *System) startLocalStack(ctx context.Context, image string) error {
 		"--no-healthcheck",                                                             // the public image's starts a Python program every 10 s, which takes most of a second of a processor
 		"--volume", hook + ":" + fleetsHook + ":ro", "--security-opt", "label=disable", // so that SELinux lets it read the file
 	}
-	for _, name := range asked() {
+	for _, name := range lookedUp() {
 		args = append(args, "--add-host", name+":127.0.0.1")
 	}
 	for _, env := range localStackEnv() {
