@@ -30,4 +30,3 @@ func TestAPlatformSetsKubeProxyUnlessItsModeWasChosen(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
-
