@@ -2,6 +2,7 @@ package verdict
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/story"
@@ -45,8 +46,12 @@ func criticalLast(j judge, v Verdict, c CriticalLast) Verdict {
 	if terminating.Kind == "" {
 		return v.unknown("no critical pod began to terminate", put)
 	}
+	by := terminating.At
+	if terminating.Kind != history.PodTerminating { // logged at once, while the API server learns of an exit later: the kubelet looks each second
+		by += 2 * time.Second
+	}
 	for _, p := range others {
-		if stopped, ok := p.Stopped(); !ok || stopped.At > terminating.At {
+		if stopped, ok := p.Stopped(); !ok || stopped.At > by {
 			return v.fail(fmt.Sprintf("%s began to terminate at +%s, when %s had not stopped", terminating.Pod, history.Seconds(terminating.At), p.Name()), known(terminating, stopped)...)
 		}
 	}

@@ -300,6 +300,8 @@ func TestCriticalLast(t *testing.T) {
 		{name: "when the last has ended, and is still in the API", edit: terminating(25.55), want: Pass},
 		{name: "never", edit: func(s *script) { s.drop(of("critical-a", history.PodTerminating)) }, want: Unknown, got: "no critical pod began"},
 		{name: "SIGTERM at a shutdown, last", edit: shutDown(25.7), want: Pass, got: "1 began to terminate after 3 others"},
+		{name: "SIGTERM at a shutdown, logged before the last exit was reported", edit: shutDown(24.5), want: Pass},
+		{name: "SIGTERM at a shutdown, while one still stops", edit: shutDown(23), want: Fail, got: "w/slow-a"},
 		{name: "SIGTERM at a shutdown, with the others", edit: shutDown(5), want: Fail, got: "w/critical-a began to terminate at +5.000s, when w/slow-a had not stopped"},
 		{name: "one never stops", edit: func(s *script) {
 			s.drop(of("slow-a", history.PodExited))
