@@ -18,6 +18,11 @@ TIMEOUT ?= 85m
 PROXY_MODE ?=
 # A preset, see spotdrill platforms; empty: the values of kubeadm.
 PLATFORM ?=
+# Versions, such as v1.34 or v1.34.4; the default is the newest that is known, for handlers that of their description.
+KUBERNETES ?=
+COREDNS ?=
+KARPENTER ?=
+NTH ?=
 # Your own CloudFormation template for make eventbridge.
 RULES ?=
 # The queue of that template that is tested, by the name of its resource; the notices that must get there,
@@ -67,8 +72,12 @@ help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
 	@echo "  SET=fast|full|soak  HANDLER=builtin|builtin-imds|karpenter|nth|nth-imds|none|path/to/handler.yaml, or two by comma  HANDLER_IMAGE=ref  IAM_POLICY=path/to/policy.json,another"
-	@echo "  SCENARIOS=name,name  REPEAT=n  SHARD=2/4  TIMEOUT=85m  PROXY_MODE=iptables|nftables|ipvs  PLATFORM=eks-1.34  RULES=path/to/template.yaml  QUEUE=name  WANT=spot,state-change  PARAMETERS=NAME=value,…  MUTANTS=name,name  ISSUE=NTH#1277"
+	@echo "  SCENARIOS=name,name  REPEAT=n  SHARD=2/4  TIMEOUT=85m  PROXY_MODE=iptables|nftables|ipvs  PLATFORM=eks-1.34  KUBERNETES=v1.34  COREDNS=v1.13.2  KARPENTER=v1.14.1  NTH=v1.25.1  RULES=path/to/template.yaml  QUEUE=name  WANT=spot,state-change  PARAMETERS=NAME=value,…  MUTANTS=name,name  ISSUE=NTH#1277"
 	@echo "  SESSIONS=n  ROUNDS=n  SEED=n  LABEL_FILTER='profile:SPOT && set:fast'"
+
+# The versions of the cluster, and those of handlers, as flags.
+CLUSTER_VERSIONS = $(if $(KUBERNETES),--kubernetes=$(KUBERNETES)) $(if $(COREDNS),--coredns=$(COREDNS))
+HANDLER_VERSIONS = $(if $(KARPENTER),--karpenter=$(KARPENTER)) $(if $(NTH),--nth=$(NTH))
 
 # run-suite NAME,TIMEOUT,FAILED,FLAGS compiles a suite and runs it in this folder, which
 # paths are relative to: the specs alone, without the unit tests next to them. It prints
@@ -83,23 +92,23 @@ endef
 
 .PHONY: conformance
 conformance: build ## Bring the system up, play the drills, judge, write reports
-	$(call run-suite,conformance,$(TIMEOUT),not passed,--set=$(SET) --handler=$(HANDLER) --handler-image=$(HANDLER_IMAGE) "--iam-policy=$(IAM_POLICY)" "--scenarios=$(SCENARIOS)" --repeat=$(REPEAT) --shard=$(SHARD) --binary=$(BINARY) --proxy-mode=$(PROXY_MODE) --platform=$(PLATFORM))
+	$(call run-suite,conformance,$(TIMEOUT),not passed,--set=$(SET) --handler=$(HANDLER) --handler-image=$(HANDLER_IMAGE) "--iam-policy=$(IAM_POLICY)" "--scenarios=$(SCENARIOS)" --repeat=$(REPEAT) --shard=$(SHARD) --binary=$(BINARY) --proxy-mode=$(PROXY_MODE) --platform=$(PLATFORM) $(CLUSTER_VERSIONS) $(HANDLER_VERSIONS))
 
 .PHONY: chaos
 chaos: build ## Play random combinations of faults, from a seed (a minute for each round)
-	$(call run-suite,chaos,$(TIMEOUT),not passed,--rounds=$(ROUNDS) $(if $(SEED),--seed=$(SEED)) --binary=$(BINARY) --handler=$(HANDLER) --handler-image=$(HANDLER_IMAGE) --proxy-mode=$(PROXY_MODE))
+	$(call run-suite,chaos,$(TIMEOUT),not passed,--rounds=$(ROUNDS) $(if $(SEED),--seed=$(SEED)) --binary=$(BINARY) --handler=$(HANDLER) --handler-image=$(HANDLER_IMAGE) --proxy-mode=$(PROXY_MODE) $(CLUSTER_VERSIONS) $(HANDLER_VERSIONS))
 
 .PHONY: soak
 soak: build ## Send notices for half an hour; the handler's memory must not grow with them (35 min)
-	@$(BINARY) run --set=soak --handler=$(HANDLER) --handler-image=$(HANDLER_IMAGE)
+	@$(BINARY) run --set=soak --handler=$(HANDLER) --handler-image=$(HANDLER_IMAGE) $(CLUSTER_VERSIONS) $(HANDLER_VERSIONS)
 
 .PHONY: mutants
 mutants: build ## Plant defects in the built-in handler; the drills must catch each of them
-	$(call run-suite,mutants,170m,not all were caught,"--mutants=$(MUTANTS)" --binary=$(BINARY) --proxy-mode=$(PROXY_MODE))
+	$(call run-suite,mutants,170m,not all were caught,"--mutants=$(MUTANTS)" --binary=$(BINARY) --proxy-mode=$(PROXY_MODE) $(CLUSTER_VERSIONS))
 
 .PHONY: reproduce
 reproduce: build ## Reproduce bugs of released software: red in the broken version, green in the fixed one
-	$(call run-suite,reproduce,170m,not all were reproduced,"--issue=$(ISSUE)" --binary=$(BINARY) --proxy-mode=$(PROXY_MODE))
+	$(call run-suite,reproduce,170m,not all were reproduced,"--issue=$(ISSUE)" --binary=$(BINARY) --proxy-mode=$(PROXY_MODE) $(CLUSTER_VERSIONS))
 
 # PLATFORM=NAME plays one preset, PLATFORM=tonight two by the day; MISSING=true goes on with a run that was interrupted.
 .PHONY: platforms
@@ -121,11 +130,11 @@ bench: build dnsperf coredns ## Compare the cost of the prober and dnsperf, with
 	@$(GO_STATIC) build $(LEAN) -o bin/truth ./suites/truth
 	@bin/truth bench -binary=$(BINARY)
 
-# The CoreDNS of the node image, from its recipe: the build cache is shared.
+# The newest CoreDNS that is known, from its recipe, as drills run it: the build cache is shared.
 .PHONY: coredns
 coredns:
 	@echo "building bin/coredns (up to 4 min the first time, seconds after)"
-	@mkdir -p bin && rm -rf bin/recipe && cp -r kind/images/coredns bin/recipe && mv bin/recipe/go.mod.txt bin/recipe/go.mod
+	@mkdir -p bin && rm -rf bin/recipe && cp -r "$$(ls -d kind/images/releases/coredns-v* | sort -V | tail -n 1)" bin/recipe && mv bin/recipe/go.mod.txt bin/recipe/go.mod
 	@cd bin/recipe && GOWORK=off GOFLAGS= $(GO_STATIC) build -mod=readonly -buildvcs=false $(LEAN) -o ../coredns .
 
 .PHONY: dnsperf
@@ -134,7 +143,7 @@ dnsperf:
 
 .PHONY: sweep
 sweep: build ## Drill a matrix of DNS settings and report which of them lose no query
-	@$(BINARY) sweep scenarios/sweeps/lameduck-by-readiness.yaml $(if $(PROXY_MODE),--proxy-mode=$(PROXY_MODE)) --platform=$(PLATFORM)
+	@$(BINARY) sweep scenarios/sweeps/lameduck-by-readiness.yaml $(if $(PROXY_MODE),--proxy-mode=$(PROXY_MODE)) --platform=$(PLATFORM) $(CLUSTER_VERSIONS)
 
 .PHONY: build
 build: ## Build bin/spotdrill, one static binary
@@ -143,7 +152,7 @@ build: ## Build bin/spotdrill, one static binary
 
 .PHONY: up
 up: build ## Only create or reuse the system
-	@$(BINARY) up $(if $(PROXY_MODE),--proxy-mode=$(PROXY_MODE)) --platform=$(PLATFORM)
+	@$(BINARY) up $(if $(PROXY_MODE),--proxy-mode=$(PROXY_MODE)) --platform=$(PLATFORM) $(CLUSTER_VERSIONS)
 
 # At its end, each process with the race detector sleeps for a second, so that other goroutines may still race; with
 # 60 test binaries, and the programs that they start, that is most of a minute. A tenth of it is left.

@@ -5,10 +5,7 @@ go 1.26.0
 toolchain go1.26.11
 
 // They have a module each, whose go.mod is stored as go.mod.txt; see kind/recipes.go.
-ignore (
-	./kind/images/coredns
-	./kind/images/releases
-)
+ignore ./kind/images/releases
 
 require (
 	github.com/HdrHistogram/hdrhistogram-go v1.4.0

@@ -21,7 +21,7 @@ const (
 
 // Source shows where an image comes from, and why.
 type Source struct {
-	Name string // node or localstack
+	Name string // such as localstack, node-v1.37.2 or coredns-v1.15.0
 	Ref  string
 	From Origin
 	Why  string
@@ -31,11 +31,25 @@ type Source struct {
 	Note string
 }
 
-// Examine finds out where the images that every drill needs come from. It neither pulls
-// nor builds any.
-func Examine(ctx context.Context, eng *engine.Engine, opts ImageOptions) ([]Source, error) {
+// Examine finds out where the images that every drill needs come from, and those of the handlers whose versions are
+// chosen. It neither pulls nor builds any.
+func Examine(ctx context.Context, eng *engine.Engine, opts ImageOptions, versions Versions) ([]Source, error) {
+	nodes, _, _, err := opts.nodeImage(versions.Kubernetes)
+	if err != nil {
+		return nil, err
+	}
+	dns, err := opts.CoreDNSRelease(versions.CoreDNS)
+	if err != nil {
+		return nil, err
+	}
+	images := []image{nodes, dns.image(), localStackImage()}
+	for _, p := range []Program{Karpenter, NTH} {
+		if version := versions.Of(p); version != "" {
+			images = append(images, Release{Program: p, Version: version}.image())
+		}
+	}
 	var found []Source
-	for _, img := range []image{nodeImage(), localStackImage()} {
+	for _, img := range images {
 		source, err := examine(ctx, eng, opts, img)
 		if err != nil {
 			return found, fmt.Errorf("look for the %s image: %w", img.name, err)

@@ -7,14 +7,18 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
-	"sigs.k8s.io/kind/pkg/apis/config/defaults"
+	"golang.org/x/mod/semver"
 
 	"github.com/spotdrill/spotdrill/framework/engine"
 	"github.com/spotdrill/spotdrill/framework/history"
@@ -60,11 +64,9 @@ type image struct {
 	note string
 }
 
-// PublicNodeImage is kind's own node image, by its digest.
+// PublicNodeImage is the node image that kind publishes for the default version of Kubernetes, by its digest.
 func PublicNodeImage() string {
-	repository, digest, _ := strings.Cut(defaults.Image, "@")
-	repository, _, _ = strings.Cut(repository, ":")
-	return "docker.io/" + repository + "@" + digest
+	return Release{Program: Kubernetes, Version: slices.MaxFunc(slices.Collect(maps.Keys(publishedNodes())), semver.Compare)}.Public()
 }
 
 // PublicLocalStackImage is LocalStack's own image, by its version.
@@ -72,23 +74,73 @@ func PublicLocalStackImage() string {
 	return "docker.io/localstack/localstack:" + version("LOCALSTACK_VERSION")
 }
 
-// NodeImage returns the reference of a node image that the engine has. It uses kind's own
-// image if a registry answers, and builds one otherwise, which takes about ten minutes
-// the first time and needs root.
-func NodeImage(ctx context.Context, eng *engine.Engine, opts ImageOptions) (string, error) {
-	return ensure(ctx, eng, opts, nodeImage())
+// Nodes are what the nodes of a cluster are made from.
+type Nodes struct {
+	// Image is the reference of an image that the engine has.
+	Image string
+	// Kubernetes is the version in it, such as v1.37.2.
+	Kubernetes string
 }
 
-func nodeImage() image {
-	img := image{
-		name:    "node",
-		public:  PublicNodeImage(),
-		sources: []string{"node.sh", "kubernetes", "containerd", "cni", "etcd", "coredns", "pause"},
+// NodeImage returns the node image for a version of Kubernetes or a minor; empty for the newest minor. It uses kind's
+// own image if a registry answers, and builds one otherwise, which takes about ten minutes the first time and needs
+// root.
+func NodeImage(ctx context.Context, eng *engine.Engine, opts ImageOptions, version string) (Nodes, error) {
+	img, pulled, built, err := opts.nodeImage(version)
+	if err != nil {
+		return Nodes{}, err
 	}
-	if engine.CGroupVersion() == 1 {
+	ref, err := ensure(ctx, eng, opts, img)
+	if ref == img.public {
+		return Nodes{ref, pulled.Version}, err
+	}
+	return Nodes{ref, built.Version}, err
+}
+
+// nodeImage is the one for a version of Kubernetes. The release of a minor that is pulled may be another one than
+// that which is built.
+func (o ImageOptions) nodeImage(version string) (img image, pulled, built Release, err error) {
+	fail := func(err error) (image, Release, Release, error) { return image{}, Release{}, Release{}, err }
+	known, err := o.known(Kubernetes)
+	if err != nil {
+		return fail(err)
+	}
+	if version == "" {
+		version = semver.MajorMinor(known[0].Version)
+	}
+	pulled, _ = newest(known, version, func(r Release) bool { return r.Public() != "" })
+	built, _ = newest(known, version, func(r Release) bool { return r.buildable })
+	img = image{name: "node-" + version, public: pulled.Public()}
+	switch {
+	case img.public == "":
+		img.notPublic = "no public node image of Kubernetes " + version + " is known by its digest"
+	case engine.CGroupVersion() == 1:
 		img.notPublic = "the public one's systemd does not start on cgroup v1"
 	}
-	return img
+	if !built.buildable {
+		img.note = fmt.Sprintf("Kubernetes %s can only be pulled; can be had: %s", version, had(known))
+		return img, pulled, built, nil
+	}
+	etcd, err := o.etcdOf(built)
+	if err != nil {
+		return fail(err)
+	}
+	img.name = "node-" + built.Version
+	img.sources = []string{"node.sh", "containerd", "cni", "pause", built.folder(), etcd.folder()}
+	return img, pulled, built, nil
+}
+
+// etcdOf is the release of etcd that a release of Kubernetes runs.
+func (o ImageOptions) etcdOf(kubernetes Release) (Release, error) {
+	recipes, err := o.recipes()
+	if err != nil {
+		return Release{}, err
+	}
+	text, err := fs.ReadFile(recipes, path.Join(kubernetes.folder(), "versions.env"))
+	if err != nil {
+		return Release{}, fmt.Errorf("read which etcd %s runs: %w", kubernetes, err)
+	}
+	return Release{Program: Etcd, Version: versionIn(string(text), "ETCD_VERSION")}, nil
 }
 
 // LocalStackImage returns the reference of a LocalStack image that the engine has, pulled
@@ -111,10 +163,21 @@ func localStackImage() image {
 // Every function that returns an image may return it.
 var ErrNotAvailable = errors.New("image not available")
 
-// Recipes lists what the images of handlers can be built from: a folder of kind/images, or a
-// Release.
+// Recipes lists what the images of handlers can be built from: the names of releases.
 func Recipes() []string {
-	return []string{"karpenter", Release{Program: NTH, Version: nthVersion}.String()}
+	var names []string
+	for _, p := range []Program{Karpenter, NTH} {
+		known, err := ImageOptions{}.known(p)
+		if err != nil {
+			panic(fmt.Sprintf("embedded recipes: %v", err)) // a test reads them
+		}
+		for _, r := range known {
+			if r.buildable {
+				names = append(names, r.String())
+			}
+		}
+	}
+	return names
 }
 
 // HandlerImage returns the reference of a handler's image that the engine has, pulled or,
@@ -126,11 +189,9 @@ func HandlerImage(ctx context.Context, eng *engine.Engine, opts ImageOptions, pu
 
 func handlerImage(public, recipe string) image {
 	img := image{name: "handler's", public: public}
-	if r, ok := releaseNamed(recipe); ok {
+	if r, ok := ReleaseNamed(recipe); ok {
 		img = r.image()
 		img.public = public
-	} else if recipe != "" {
-		img.name, img.sources = recipe, []string{recipe + ".sh", recipe}
 	}
 	return img
 }
@@ -167,6 +228,8 @@ func ensure(ctx context.Context, eng *engine.Engine, opts ImageOptions, img imag
 	switch {
 	case err != nil:
 		return "", err
+	case found.From == Nowhere && img.note != "":
+		return "", fmt.Errorf("%w: %s; %s", ErrNotAvailable, found.Why, img.note)
 	case found.From == Nowhere:
 		return "", fmt.Errorf("%w: %s", ErrNotAvailable, found.Why)
 	case found.From == Built:
@@ -323,6 +386,11 @@ func (o ImageOptions) reference(img image) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	for _, source := range img.sources {
+		if _, missing := fs.Stat(recipes, path.Join(source, storedModule)); missing != nil && strings.HasPrefix(source, "releases/") {
+			return "", fmt.Errorf("it cannot be built here: kind/images/%s has no %s", source, storedModule)
+		}
+	}
 	hash := sha256.New()
 	for _, root := range append([]string{"build.sh", "steps.sh", "versions.env"}, img.sources...) {
 		err := eachRecipe(recipes, root, func(name string, content []byte) error {
@@ -337,8 +405,11 @@ func (o ImageOptions) reference(img image) (string, error) {
 }
 
 // version returns a version from versions.env, which a test checks to be there.
-func version(name string) string {
-	for line := range strings.Lines(versionsFile) {
+func version(name string) string { return versionIn(versionsFile, name) }
+
+// versionIn returns a version from the text of such a file; empty if it is not there.
+func versionIn(text, name string) string {
+	for line := range strings.Lines(text) {
 		if value, found := strings.CutPrefix(strings.TrimSpace(line), name+"="); found {
 			return value
 		}

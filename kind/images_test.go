@@ -11,32 +11,17 @@ import (
 	"sigs.k8s.io/kind/pkg/apis/config/defaults"
 )
 
-// What is built must be what is pulled: one version each, everywhere.
+// versions.env, the go.mod files and the lock file must name one version each.
 func TestVersionsAgree(t *testing.T) {
-	kubernetes := version("KUBERNETES_VERSION")
-	if !strings.HasPrefix(defaults.Image, "kindest/node:"+kubernetes+"@sha256:") { //nolint:gocritic // the order is right: the image has the prefix
-		t.Errorf("kind's own node image is %s, versions.env has %s", defaults.Image, kubernetes)
-	}
 	for file, modules := range map[string]map[string]string{
 		"../go.mod":                    {"sigs.k8s.io/kind": "KIND_VERSION"},
-		"images/kubernetes/go.mod.txt": {"k8s.io/kubernetes": "KUBERNETES_VERSION"},
 		"images/containerd/go.mod.txt": {"github.com/containerd/containerd/v2": "CONTAINERD_VERSION"},
 		"images/cni/go.mod.txt":        {"github.com/containernetworking/plugins": "CNI_VERSION"},
-		"images/etcd/go.mod.txt":       {"go.etcd.io/etcd/server/v3": "ETCD_VERSION"},
-		"images/coredns/go.mod.txt":    {"github.com/coredns/coredns": "COREDNS_VERSION"},
-		"images/karpenter/go.mod.txt": {
-			"github.com/aws/karpenter-provider-aws": "KARPENTER_VERSION", "sigs.k8s.io/karpenter": "KARPENTER_VERSION",
-		},
 	} {
 		list := buildList(t, file)
 		for module, name := range modules {
 			if want := version(name); list[module] != want || want == "" {
 				t.Errorf("%s has %s %q, versions.env has %s=%s", file, module, list[module], name, want)
-			}
-		}
-		for _, replaced := range parse(t, file).Replace {
-			if want := "v0" + strings.TrimPrefix(kubernetes, "v1"); replaced.New.Version != want {
-				t.Errorf("%s replaces %s by %s, want %s", file, replaced.Old.Path, replaced.New.Version, want)
 			}
 		}
 	}
@@ -46,19 +31,15 @@ func TestVersionsAgree(t *testing.T) {
 	}
 }
 
-// What the product, CoreDNS and Kubernetes all need is compiled once only where
-// they need one version of it: that saves minutes.
-func TestModulesAreSharedWithKubernetes(t *testing.T) {
-	built := buildList(t, "images/kubernetes/go.mod.txt")
-	for _, file := range []string{"../go.mod", "images/coredns/go.mod.txt", "images/etcd/go.mod.txt"} {
-		for module, version := range buildList(t, file) {
-			if strings.HasPrefix(module, "github.com/coredns/") {
-				continue // kubeadm reads Corefiles with an older Caddy
-			}
-			if other, shared := built[module]; shared && other != version {
-				t.Errorf("%s requires %s %s, images/kubernetes has %s", file, module, version, other)
-			}
-		}
+// The node image that kind takes by default is one of those that are pulled, by the same digest.
+func TestKindsOwnNodeImageIsKnown(t *testing.T) {
+	repository, digest, _ := strings.Cut(defaults.Image, "@")
+	_, version, _ := strings.Cut(repository, ":")
+	if got := publishedNodes()[version]; got != digest {
+		t.Errorf("kind %s pulls %s; publishedNodes has %q", version, defaults.Image, got)
+	}
+	if got := PublicNodeImage(); got != "docker.io/kindest/node@"+digest {
+		t.Errorf("PublicNodeImage is %s", got)
 	}
 }
 
@@ -85,27 +66,12 @@ func parse(t *testing.T, file string) *modfile.File {
 	return parsed
 }
 
-func TestEveryRecipeIsThere(t *testing.T) {
-	for _, recipe := range Recipes() {
-		if _, ok := releaseNamed(recipe); ok {
-			read(t, "images/releases/"+recipe+"/"+storedModule)
-			continue
-		}
-		if script := read(t, "images/"+recipe+".sh"); !strings.Contains(script, "\nbuild_"+recipe+"() {") {
-			t.Errorf("%s.sh has no build_%s", recipe, recipe)
-		}
-		if script := read(t, "images/build.sh"); !strings.Contains(script, "|"+recipe) {
-			t.Errorf("build.sh does not know %s", recipe)
-		}
-	}
-}
-
 func TestHandlerImages(t *testing.T) {
 	const public = "registry.example/handler:v1"
 	for recipe, want := range map[string]image{
-		"":            {name: "handler's", public: public},
-		"karpenter":   {name: "karpenter", public: public, sources: []string{"karpenter.sh", "karpenter"}},
-		"nth-v1.25.6": {name: "nth-v1.25.6", public: public, sources: []string{"release.sh", "releases/nth-v1.25.6"}},
+		"":                  {name: "handler's", public: public},
+		"karpenter-v1.15.0": {name: "karpenter-v1.15.0", public: public, sources: []string{"release.sh", "releases/karpenter-v1.15.0"}},
+		"nth-v1.25.6":       {name: "nth-v1.25.6", public: public, sources: []string{"release.sh", "releases/nth-v1.25.6"}},
 	} {
 		if got := handlerImage(public, recipe); !reflect.DeepEqual(got, want) {
 			t.Errorf("recipe %q: %+v, want %+v", recipe, got, want)

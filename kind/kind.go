@@ -9,6 +9,8 @@ import (
 	"text/template"
 	"time"
 
+	"golang.org/x/mod/semver"
+
 	"github.com/spotdrill/spotdrill/framework/history"
 )
 
@@ -39,7 +41,7 @@ const kubeletSliceWeight = "1600"
 
 // Mounted returns the files that the nodes mount, by name: which requests the API
 // server keeps on record, and the systemd drop-ins with the collector and the weights.
-// They have to lie in the folder that Render is given.
+// They have to lie in the folder that Config names.
 func Mounted() map[string]string {
 	return map[string]string{
 		"audit-policy.yaml":  auditPolicy,
@@ -88,13 +90,32 @@ func nodes(spares int) []node {
 	return nodes
 }
 
-// Render returns the cluster's configuration for kind's create command or library:
-// one control plane, one on-demand worker, three spot workers and the spare workers, all
-// of the image, with kube-proxy in the mode iptables, nftables or ipvs. Mounts is the
-// folder with the files of Mounted, on the engine's host. MinSyncPeriod is kube-proxy's; 0 leaves Kubernetes' default.
-func Render(nodeImage, mounts, proxyMode string, minSyncPeriod time.Duration, spares int) ([]byte, error) {
-	if nodeImage == "" || mounts == "" || proxyMode == "" {
-		return nil, fmt.Errorf("render the cluster's configuration: no node image, no folder of mounted files, or no mode of kube-proxy given")
+// Config is what a cluster is made of.
+type Config struct {
+	NodeImage string
+	// Kubernetes is the version of the nodes' image, or its minor; CoreDNS the version of CoreDNS, whose image has
+	// to be loaded into the nodes.
+	Kubernetes, CoreDNS string
+	// Mounts is the folder with the files of Mounted, on the engine's host.
+	Mounts string
+	// ProxyMode is kube-proxy's mode: iptables, nftables or ipvs.
+	ProxyMode string
+	// MinSyncPeriod is kube-proxy's; 0 leaves Kubernetes' default.
+	MinSyncPeriod time.Duration
+	// Spares is the number of spare workers.
+	Spares int
+}
+
+// Render returns the cluster's configuration for kind's create command or library: one control plane, one on-demand
+// worker, three spot workers and the spare workers. It is an error if anything but the spare workers is missing.
+func (c Config) Render() ([]byte, error) {
+	for what, value := range map[string]string{
+		"node image": c.NodeImage, "version of Kubernetes": c.Kubernetes, "version of CoreDNS": c.CoreDNS,
+		"folder of mounted files": c.Mounts, "mode of kube-proxy": c.ProxyMode,
+	} {
+		if value == "" {
+			return nil, fmt.Errorf("render the cluster's configuration: no %s given", what)
+		}
 	}
 	parsed, err := template.New("cluster.yaml").Parse(clusterTemplate)
 	if err != nil {
@@ -102,13 +123,18 @@ func Render(nodeImage, mounts, proxyMode string, minSyncPeriod time.Duration, sp
 	}
 	var rendered bytes.Buffer
 	data := struct {
-		NodeImage, Mounts, KubeProxyMode           string
+		Config
+		// V1Beta3 is set if kind writes kubeadm's configuration in that version: for Kubernetes before 1.36.
+		V1Beta3                                    bool
+		NodeKinds                                  []string
 		Nodes                                      []node
 		Region, Zone, PodSubnet, ServiceSubnet     string
 		AuditPolicyPath, AuditLogDir, AuditLogPath string
 		Collector                                  string
-		MinSyncPeriod                              time.Duration
-	}{nodeImage, mounts, proxyMode, nodes(spares), Region, Zone, PodSubnet, serviceSubnet, auditPolicyPath, auditLogDir, AuditLog, collector, minSyncPeriod}
+	}{
+		c, semver.Compare(semver.MajorMinor(c.Kubernetes), "v1.36") < 0, []string{"InitConfiguration", "JoinConfiguration"},
+		nodes(c.Spares), Region, Zone, PodSubnet, serviceSubnet, auditPolicyPath, auditLogDir, AuditLog, collector,
+	}
 	if err := parsed.Execute(&rendered, data); err != nil {
 		return nil, fmt.Errorf("render the cluster's configuration: %w", err)
 	}

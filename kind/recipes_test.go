@@ -11,7 +11,11 @@ import (
 // A program outside a checkout builds the same images: their references are a digest of the recipes.
 func TestImagesHaveOneReferenceInsideAndOutsideACheckout(t *testing.T) {
 	outside := ImageOptions{Source: t.TempDir()}
-	for _, img := range []image{nodeImage(), localStackImage(), handlerImage("", "karpenter"), handlerImage("", "nth-v1.25.6")} {
+	nodes, _, _, err := outside.nodeImage("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, img := range []image{nodes, localStackImage(), handlerImage("", "karpenter-v1.15.0"), handlerImage("", "nth-v1.25.6")} {
 		inside, err := ImageOptions{Source: ".."}.reference(img)
 		if err != nil {
 			t.Fatal(err)
@@ -36,7 +40,7 @@ func TestRecipesAreWrittenOnceAndCanBeBuilt(t *testing.T) {
 	if left, err := filepath.Glob(filepath.Join(filepath.Dir(first), "recipes-*")); err != nil || len(left) != 1 {
 		t.Errorf("left in the cache: %v, %v", left, err)
 	}
-	for _, name := range []string{"coredns/main.go", "releases/nth-v1.25.6/go.sum", "localstack/requirements.txt"} {
+	for _, name := range []string{"releases/coredns-v1.15.0/main.go", "releases/nth-v1.25.6/go.sum", "localstack/requirements.txt"} {
 		if got := read(t, filepath.Join(first, name)); got != read(t, "images/"+name) {
 			t.Errorf("%s is not that of the checkout", name)
 		}

@@ -3,29 +3,37 @@ package kind
 import (
 	"context"
 	"fmt"
+	"io/fs"
 	"path"
 	"strings"
 
 	"github.com/spotdrill/spotdrill/framework/engine"
 )
 
-// Program is a released program that is not part of the nodes.
+// Program is a program whose releases are pinned, each in a folder of images/releases.
 type Program string
 
 // The programs.
 const (
-	NTH       Program = "nth"
-	Karpenter Program = "karpenter"
-	CoreDNS   Program = "coredns"
-	KubeProxy Program = "kube-proxy"
-	Kwok      Program = "kwok"
+	Kubernetes Program = "kubernetes" // the nodes; etcd is a part of them
+	Etcd       Program = "etcd"
+	CoreDNS    Program = "coredns"
+	KubeProxy  Program = "kube-proxy" // at another version than the nodes
+	Karpenter  Program = "karpenter"
+	NTH        Program = "nth"
+	Kwok       Program = "kwok" // for virtual nodes
 )
 
-// nthVersion is the version of the handler nth.
-const nthVersion = "v1.25.6"
+// Modules are the Go modules that the programs are built from.
+func Modules() map[Program]string {
+	return map[Program]string{
+		Kubernetes: "k8s.io/kubernetes", Etcd: "go.etcd.io/etcd/server/v3", CoreDNS: "github.com/coredns/coredns", KubeProxy: "k8s.io/kubernetes",
+		Karpenter: "github.com/aws/karpenter-provider-aws", NTH: "github.com/aws/aws-node-termination-handler", Kwok: "sigs.k8s.io/kwok",
+	}
+}
 
 // Programs lists those that a drill can run at another version than the cluster's, or the
-// handler's own. Kwok is not one of them: it is for virtual nodes.
+// handler's own.
 func Programs() []Program { return []Program{NTH, Karpenter, CoreDNS, KubeProxy} }
 
 // Release is a program at a version, such as v1.12.4. A folder of images/releases with
@@ -33,21 +41,27 @@ func Programs() []Program { return []Program{NTH, Karpenter, CoreDNS, KubeProxy}
 type Release struct {
 	Program Program
 	Version string
+
+	buildable bool // its modules are pinned; see ImageOptions.known
 }
 
 // String is the release's name: PROGRAM-VERSION.
 func (r Release) String() string { return string(r.Program) + "-" + r.Version }
 
-// releaseNamed is the inverse of Release.String; false if no program can be built that way.
-func releaseNamed(name string) (Release, bool) {
+// ReleaseNamed is the inverse of Release.String; false if there is no such program.
+func ReleaseNamed(name string) (Release, bool) {
 	program, number, ok := strings.Cut(name, "-v")
 	r := Release{Program: Program(program), Version: "v" + number}
-	return r, ok && r.Public() != ""
+	return r, ok && Modules()[r.Program] != ""
 }
 
-// Public is the image that the project itself publishes; "" for an unknown program.
+// Public is the image that the project itself publishes; "" if there is none, or none whose digest is known.
 func (r Release) Public() string {
 	switch r.Program {
+	case Kubernetes:
+		if digest := publishedNodes()[r.Version]; digest != "" {
+			return "docker.io/kindest/node@" + digest
+		}
 	case NTH:
 		return "public.ecr.aws/aws-ec2/aws-node-termination-handler:" + r.Version
 	case Karpenter:
@@ -71,10 +85,36 @@ func ReleaseImage(ctx context.Context, eng *engine.Engine, opts ImageOptions, r 
 	return ensure(ctx, eng, opts, r.image())
 }
 
+// CoreDNSRelease is the release of CoreDNS that a version stands for; the newest that is pinned if it is empty.
+func (o ImageOptions) CoreDNSRelease(version string) (Release, error) {
+	known, err := o.known(CoreDNS)
+	if err != nil {
+		return Release{}, err
+	}
+	r, found := newest(known, version, func(Release) bool { return true })
+	if !found {
+		return r, fmt.Errorf("%w: CoreDNS %s; can be had: %s", ErrUnknownVersion, version, had(known))
+	}
+	return r, nil
+}
+
 func (r Release) image() image {
-	sources := []string{"release.sh", path.Join("releases", r.String())}
+	sources := []string{"release.sh", r.folder()}
 	if r.Program == KubeProxy {
 		sources = append(sources, "node.sh") // what kube-proxy runs is copied as for the nodes
 	}
 	return image{name: r.String(), public: r.Public(), sources: sources}
+}
+
+// folder has what the release is built from.
+func (r Release) folder() string { return path.Join("releases", r.String()) }
+
+// Definitions are the files with the CustomResourceDefinitions that the release comes with; none if it has none.
+func (r Release) Definitions() (fs.FS, []string, error) {
+	recipes, err := ImageOptions{}.recipes()
+	if err != nil {
+		return nil, nil, err
+	}
+	files, err := fs.Glob(recipes, path.Join(r.folder(), "crds", "*.yaml"))
+	return recipes, files, err
 }

@@ -282,6 +282,9 @@ func (r *Report) Reproduce(e Entry) string {
 	if mode := r.Environment["kube-proxy"]; mode != "" && (mode != string(history.ProxyModes()[0]) || platform != "") {
 		command += " --proxy-mode " + mode
 	}
+	if versions := r.Environment[VersionsOf]; versions != "" {
+		command += " " + versions
+	}
 	return command
 }
 
@@ -292,6 +295,9 @@ func (r *Report) goOn() string {
 	}
 	return "to play them: spotdrill run --resume " + r.folder.Path
 }
+
+// VersionsOf is the part of the environment with the versions that were chosen, as the flags that choose them.
+const VersionsOf = "versions"
 
 // ContextOf is the part of the environment that names the kubeconfig's context of a cluster that is
 // not spotdrill's own.

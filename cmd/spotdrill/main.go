@@ -120,6 +120,7 @@ func newRoot() *cobra.Command {
 	describe(root)
 	root.InitDefaultCompletionCmd()
 	usageErrors(root)
+	completeVersions(root)
 	return root
 }
 

@@ -354,7 +354,7 @@ func (o *drillOptions) advise(cmd *cobra.Command, dns deployed, as form) error {
 	if err != nil {
 		return exitError{exitUsage, err}
 	}
-	if err := checkSystem(o.system); err != nil {
+	if err := checkSystem(&o.system); err != nil {
 		return err
 	}
 	named := dns.kubeconfig != "" || dns.context != ""

@@ -57,6 +57,7 @@ func (o *runOptions) like(was *reports.Report, changed func(flag string) bool) {
 	if mode := was.Environment["kube-proxy"]; mode != "" && !changed("proxy-mode") {
 		o.system.ProxyMode = history.ProxyMode(mode)
 	}
+	likeVersions(was.Environment[reports.VersionsOf], &o.system.Versions, changed)
 }
 
 func newRunCommand() *cobra.Command {
@@ -100,7 +101,7 @@ func newRunCommand() *cobra.Command {
 			if o.loader, err = session.OnPlatform(&o.system, like || cmd.Flags().Changed("proxy-mode")); err != nil {
 				return exitError{exitUsage, err}
 			}
-			if err := checkSystem(o.system); err != nil {
+			if err := checkSystem(&o.system); err != nil {
 				return err
 			}
 			opts, err := o.options(args, cmd.ErrOrStderr())
@@ -132,8 +133,8 @@ func newRunCommand() *cobra.Command {
 	flags.StringSliceVar(&o.only, "only", nil, "play only scenarios whose name matches a `pattern`, such as 'coredns-*'")
 	flags.StringSliceVar(&o.skip, "skip", nil, "leave out scenarios whose name matches a `pattern`")
 	choices(cmd, &o.profiles, "profile", "play only scenarios of a `profile`", scenarios.Profiles())
-	flags.BoolVar(&o.rerunFailed, "rerun-failed", false, "play only what did not pass in the latest run, with its handler, set, platform and kube-proxy mode")
-	flags.StringVar(&o.resume, "resume", "", "go on with the run in a `folder`, which ended before its last drill: play what is left, with its handler, set, platform and kube-proxy mode")
+	flags.BoolVar(&o.rerunFailed, "rerun-failed", false, "play only what did not pass in the latest run, with its handler, set, platform, versions and kube-proxy mode")
+	flags.StringVar(&o.resume, "resume", "", "go on with the run in a `folder`, which ended before its last drill: play what is left, with its handler, set, platform, versions and kube-proxy mode")
 	flags.StringVar(&o.shard, "shard", "", "play only one of several equal `parts`, such as 2/4; spotdrill report merge joins their reports")
 	flags.IntVar(&o.repeat, "repeat", 1, "times to play each scenario; the worst outcome counts")
 	flags.BoolVar(&o.keep, "keep", false, "stop at the first drill that does not pass, and leave the cluster as it is")
@@ -141,15 +142,16 @@ func newRunCommand() *cobra.Command {
 	flags.BoolVar(&o.json, "json", false, "with --dry-run, print a JSON array")
 	flags.StringVar(&o.out, "out", "reports/out", "`folder` for results; each run gets its own subfolder")
 	systemFlags(flags, &o.system)
+	handlerVersionFlags(flags, &o.system)
 	completeFlag(cmd, "set", history.Words(scenarios.Sets())...)
 	completeFlag(cmd, "handler", handler.Names()...)
 	completeFlag(cmd, "platform", scenarios.Platforms()...)
 	cmd.SetFlagErrorFunc(flagOfLive)
 	underHeadings(cmd,
 		flagGroup{"What is played", []string{"set", "profile", "only", "skip", "rerun-failed", "resume", "shard", "repeat"}},
-		flagGroup{"With which handler", []string{"handler", "handler-image", "iam-policy"}},
+		flagGroup{"With which handler", []string{"handler", "handler-image", "karpenter", "nth", "iam-policy"}},
 		flagGroup{"How, and where the results are", []string{"dry-run", "json", "keep", "out"}},
-		flagGroup{"The cluster", []string{"cluster", "platform", "proxy-mode", "source", "binary"}})
+		flagGroup{"The cluster", []string{"cluster", "platform", "kubernetes", "coredns", "proxy-mode", "source", "binary"}})
 	return cmd
 }
 
@@ -176,6 +178,9 @@ func (o runOptions) options(args []string, console io.Writer) (session.Options, 
 		return session.Options{}, err
 	}
 	under, other, err := handler.LoadPair(o.handlers)
+	if err == nil {
+		under, other, err = handler.AtVersions(o.system.Versions, under, other)
+	}
 	if err == nil {
 		under, err = under.WithPolicies(o.policies...)
 	}
@@ -280,15 +285,18 @@ func howToGoOn(s *session.Session) string {
 	if err != nil {
 		kubeconfig = err.Error()
 	}
-	cluster, mode := "", ""
+	cluster, flags := "", ""
 	if s.System.Cluster != system.DefaultCluster {
 		cluster = " --cluster " + s.System.Cluster
 	}
 	if s.System.ProxyMode != history.IPTables {
-		mode = " --proxy-mode " + string(s.System.ProxyMode)
+		flags = " --proxy-mode " + string(s.System.ProxyMode)
+	}
+	if versions := s.System.Versions.Cluster().Flags(); versions != "" {
+		flags += " " + versions
 	}
 	if name := s.System.Platform.Name; name != "" {
-		mode += " --platform " + name
+		flags += " --platform " + name
 	}
 	var b strings.Builder
 	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
@@ -297,7 +305,7 @@ func howToGoOn(s *session.Session) string {
 		{"export KUBECONFIG=" + kubeconfig, "then look: kubectl get pods -A -o wide"},
 		{"spotdrill judge " + s.Unrestored(), "show the verdicts again"},
 		{s.Again() + " --keep" + cluster, "play it again; the cluster is restored first"},
-		{"spotdrill up" + cluster + mode, "restore the cluster"},
+		{"spotdrill up" + cluster + flags, "restore the cluster"},
 		{"spotdrill down" + cluster, "remove the cluster"},
 	} {
 		fmt.Fprintf(table, "  %s\t# %s\n", line[0], line[1])

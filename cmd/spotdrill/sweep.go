@@ -27,14 +27,17 @@ func newSweepCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := checkSystem(opts.System); err != nil {
+			if err := checkSystem(&opts.System); err != nil {
 				return err
 			}
 			matrix, err := loader.LoadSweep(args[0])
 			if err != nil {
 				return exitError{exitUsage, err}
 			}
-			if opts.Handler, err = handler.Load(under); err != nil {
+			if opts.Handler, err = handler.Load(under); err == nil {
+				opts.Handler, _, err = handler.AtVersions(opts.System.Versions, opts.Handler, nil)
+			}
+			if err != nil {
 				return exitError{exitUsage, err}
 			}
 			opts.Sweep, opts.Console = matrix, cmd.ErrOrStderr()
@@ -59,6 +62,7 @@ func newSweepCommand() *cobra.Command {
 	flags.StringVar(&opts.Out, "out", "reports/out/sweeps", "`folder` for results; each matrix gets its own subfolder")
 	flags.StringVar(&under, "handler", "builtin", "the `handler` that drains the nodes: "+strings.Join(handler.Names(), ", ")+", or the path of a description")
 	systemFlags(flags, &opts.System)
+	handlerVersionFlags(flags, &opts.System)
 	return cmd
 }
 

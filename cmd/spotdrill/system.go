@@ -14,6 +14,7 @@ import (
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/strict"
 	"github.com/spotdrill/spotdrill/framework/system"
+	"github.com/spotdrill/spotdrill/kind"
 )
 
 func newUpCommand() *cobra.Command {
@@ -26,7 +27,7 @@ func newUpCommand() *cobra.Command {
 			if _, err := onPlatform(cmd, &opts); err != nil {
 				return err
 			}
-			if err := checkSystem(opts); err != nil {
+			if err := checkSystem(&opts); err != nil {
 				return err
 			}
 			start := time.Now()
@@ -75,13 +76,18 @@ func systemFlags(flags *pflag.FlagSet, opts *system.Options) {
 	clusterFlag(flags, opts)
 	flags.StringVar((*string)(&opts.ProxyMode), "proxy-mode", string(history.IPTables), "kube-proxy's `mode`: "+strings.Join(history.Words(history.ProxyModes()), ", "))
 	platformFlag(flags, &opts.Platform.Name)
+	versionFlags(flags, &opts.Versions, kind.Kubernetes, kind.CoreDNS)
 	flags.StringVar(&opts.Source, "source", ".", "`folder` of a checkout, to build images if no registry answers")
 	flags.StringVar(&opts.Binary, "binary", self, "static spotdrill `file` to run in the cluster")
 	flags.Lookup("binary").DefValue = "this program"
 }
 
-// checkSystem reports errors that would otherwise show only after minutes.
-func checkSystem(opts system.Options) error {
+// checkSystem reports errors that would otherwise show only after minutes, and completes the versions.
+func checkSystem(opts *system.Options) error {
+	var err error
+	if opts.Versions, err = (kind.ImageOptions{Source: opts.Source}).Complete(opts.Versions); err != nil {
+		return exitError{exitUsage, err}
+	}
 	if modes := history.ProxyModes(); !slices.Contains(modes, opts.ProxyMode) {
 		return usage("--proxy-mode is %q%s", opts.ProxyMode, strict.Among(string(opts.ProxyMode), history.Words(modes)))
 	}
@@ -171,6 +177,9 @@ func newDoctorCommand() *cobra.Command {
 			if _, err := onPlatform(cmd, &opts); err != nil {
 				return err
 			}
+			if err := checkSystem(&opts); err != nil {
+				return err
+			}
 			found := system.Examine(cmd.Context(), opts)
 			if err := show(cmd, asJSON, found, text(prerequisites(found))); err != nil {
 				return err
@@ -179,6 +188,7 @@ func newDoctorCommand() *cobra.Command {
 		},
 	}
 	systemFlags(cmd.Flags(), &opts)
+	handlerVersionFlags(cmd.Flags(), &opts)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON array")
 	return cmd
 }

@@ -78,7 +78,8 @@ type Node struct {
 type Options struct {
 	Name      string
 	Network   string // of the engine; exists and is ours
-	Image     string // of the nodes
+	Nodes     kind.Nodes
+	CoreDNS   string // its version
 	ProxyMode string // iptables, nftables or ipvs
 	// MinSyncPeriod is kube-proxy's; 0: Kubernetes' default.
 	MinSyncPeriod time.Duration
@@ -151,7 +152,9 @@ func (c *Cluster) Configured(ctx context.Context) error {
 
 // render returns kind's configuration for the cluster.
 func (o Options) render(spares int) ([]byte, error) {
-	return kind.Render(o.Image, o.KubeconfigDir, o.ProxyMode, o.MinSyncPeriod, spares)
+	return kind.Config{
+		NodeImage: o.Nodes.Image, Kubernetes: o.Nodes.Kubernetes, CoreDNS: o.CoreDNS, Mounts: o.KubeconfigDir, ProxyMode: o.ProxyMode, MinSyncPeriod: o.MinSyncPeriod, Spares: spares,
+	}.Render()
 }
 
 // Digest identifies everything that the cluster is created from, but for the number of spare

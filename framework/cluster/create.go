@@ -35,7 +35,7 @@ func (c *Cluster) Create(ctx context.Context, opts Options) error {
 	go func() {
 		done <- c.provider.Create(opts.Name,
 			kindcluster.CreateWithRawConfig(config),
-			kindcluster.CreateWithNodeImage(opts.Image),
+			kindcluster.CreateWithNodeImage(opts.Nodes.Image),
 			kindcluster.CreateWithKubeconfigPath(filepath.Join(opts.KubeconfigDir, opts.Name+".kubeconfig")),
 			kindcluster.CreateWithRetain(true), // for explain; they are deleted below,
 			kindcluster.CreateWithDisplayUsage(false),

@@ -19,16 +19,24 @@ const stateName = "spotdrill-state"
 // DNSState is the key of the state of CoreDNS.
 const DNSState = "coredns"
 
+// Origin is what a cluster was created from.
+type Origin struct {
+	// Digest identifies all of it.
+	Digest string
+	// Versions are those of Kubernetes and CoreDNS, in words.
+	Versions string
+}
+
 // WriteState completes the creation of a cluster: a cluster without this state is never
-// reused. Digest identifies everything that the cluster was created from; dns is the state of its CoreDNS.
-func (c *Cluster) WriteState(ctx context.Context, digest, dns string) error {
+// reused. dns is the state of its CoreDNS.
+func (c *Cluster) WriteState(ctx context.Context, from Origin, dns string) error {
 	labels, err := c.readLabels(ctx)
 	if err != nil {
 		return err
 	}
 	cm := &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: stateName, Namespace: metav1.NamespaceSystem},
-		Data:       map[string]string{"digest": digest, DNSState: dns, "labels": labels},
+		Data:       map[string]string{"digest": from.Digest, "versions": from.Versions, DNSState: dns, "labels": labels},
 	}
 	_, err = c.Clientset.CoreV1().ConfigMaps(cm.Namespace).Create(ctx, cm, metav1.CreateOptions{})
 	return wrap.Errorf(err, "write the cluster's state")
@@ -51,11 +59,11 @@ func (c *Cluster) readLabels(ctx context.Context) (string, error) {
 	return string(text), nil
 }
 
-// Digest returns the digest given to WriteState. It is an error if the creation of the
+// Origin returns what was given to WriteState. It is an error if the creation of the
 // cluster was never completed.
-func (c *Cluster) Digest(ctx context.Context) (string, error) {
+func (c *Cluster) Origin(ctx context.Context) (Origin, error) {
 	state, err := ReadState(ctx, c.Clientset)
-	return state["digest"], err
+	return Origin{Digest: state["digest"], Versions: state["versions"]}, err
 }
 
 // originalLabels returns the labels that the nodes had when the cluster was created, by

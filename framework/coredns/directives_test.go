@@ -8,28 +8,31 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+
+	"golang.org/x/mod/semver"
 )
 
-var update = flag.Bool("update", false, "write directives.txt from the CoreDNS that kind/ builds")
+var update = flag.Bool("update", false, "write directives.txt from the newest CoreDNS that kind/ builds")
 
-// The list is that of the CoreDNS that kind/ builds.
+// The list is that of the newest CoreDNS that kind/ builds.
 func TestDirectives(t *testing.T) {
-	module, err := os.ReadFile("../../kind/images/coredns/go.mod.txt")
-	if err != nil {
-		t.Fatal(err)
+	const releases = "../../kind/images/releases/coredns-"
+	folders, err := filepath.Glob(releases + "v*")
+	if err != nil || len(folders) == 0 {
+		t.Fatalf("no release of CoreDNS: %v", err)
 	}
-	m := regexp.MustCompile(`github\.com/coredns/coredns (v\S+)`).FindSubmatch(module)
-	if m == nil {
-		t.Fatal("kind/images/coredns/go.mod.txt names no version of CoreDNS")
-	}
-	head := "# CoreDNS " + string(m[1]) + "\n"
+	newest := strings.TrimPrefix(slices.MaxFunc(folders, func(a, b string) int {
+		return semver.Compare(strings.TrimPrefix(a, releases), strings.TrimPrefix(b, releases))
+	}), releases)
+	head := "# CoreDNS " + newest + "\n"
 	if *update {
-		writeDirectives(t, string(m[1]), head)
+		writeDirectives(t, newest, head)
 	}
 	if !strings.HasPrefix(directivesFile, head) && !*update {
-		t.Errorf("directives.txt is not that of CoreDNS %s; go test ./framework/coredns -run TestDirectives -update", m[1])
+		t.Errorf("directives.txt is not that of CoreDNS %s; go test ./framework/coredns -run TestDirectives -update", newest)
 	}
 	if d, known := Directives(""); len(d) < 50 || d[0] != "root" || !known {
 		t.Errorf("%q", d)

@@ -103,6 +103,8 @@ type Description struct {
 	text      []byte // of File
 	documents []document
 	perWorker []document
+	// definitions are those that come with the release that is run.
+	definitions []document
 	// configurations are those of Configurations.
 	configurations map[string]configuration
 	// feature and env are those of the current drill, see For.
@@ -115,7 +117,8 @@ type Description struct {
 type Image struct {
 	// Ref is pulled unless the container engine has it.
 	Ref string `yaml:"ref,omitempty"`
-	// Recipe builds the image of Ref if no registry has it.
+	// Recipe builds the image of Ref if no registry has it. The CustomResourceDefinitions of that release are
+	// installed before the manifests, but for those that the manifests have.
 	Recipe string `yaml:"recipe,omitempty"`
 	// Build is a command and its arguments, which builds the image of Ref. It runs in
 	// the description's folder before the drills. Its environment has IMAGE, which is
@@ -306,11 +309,51 @@ func (d Description) PolicyNote() string {
 	return strings.Join(notes, "; ")
 }
 
-// AtRelease is the handler at another version, with the image of that release. Its manifests
-// stay.
-func (d Description) AtRelease(release kind.Release) Description {
+// AtRelease is the handler at another version, with the image and the CustomResourceDefinitions of that release. Its
+// manifests stay.
+func (d Description) AtRelease(release kind.Release) (Description, error) {
+	var err error
 	d.Release, d.Version = &release, release.Version
-	return d
+	d.definitions, err = d.definitionsOf(release)
+	return d, err
+}
+
+// AtVersions is the handler at the version that was chosen for it, if there is one and it is not that of the description.
+func (d Description) AtVersions(chosen kind.Versions) (Description, error) {
+	program := d.program()
+	version := chosen.Of(program)
+	if version == "" || version == d.Version {
+		return d, nil
+	}
+	return d.AtRelease(kind.Release{Program: program, Version: version})
+}
+
+// program is the one whose releases the handler that comes with the product is; "" if it is none of them.
+func (d Description) program() kind.Program {
+	if r, ok := kind.ReleaseNamed(d.Image.Recipe); ok && d.Embedded() {
+		return r.Program
+	}
+	return ""
+}
+
+// AtVersions are the handler under test and another one, nil if there is none, at the versions that were chosen. It is
+// an error if a version was chosen for a handler that is neither of them.
+func AtVersions(chosen kind.Versions, under Description, other *Description) (Description, *Description, error) {
+	names, programs := under.Name, []kind.Program{under.program()}
+	if other != nil {
+		names, programs = names+" and "+other.Name, append(programs, other.program())
+	}
+	for _, p := range []kind.Program{kind.Karpenter, kind.NTH} {
+		if version := chosen.Of(p); version != "" && !slices.Contains(programs, p) {
+			return under, other, fmt.Errorf("--%s %s changes nothing: the handler is %s; choose it with --handler %[1]s", p, version, names)
+		}
+	}
+	under, err := under.AtVersions(chosen)
+	if err != nil || other == nil {
+		return under, other, err
+	}
+	next, err := other.AtVersions(chosen)
+	return under, &next, err
 }
 
 // Same reports whether o is this handler with the same settings.

@@ -17,6 +17,7 @@ import (
 	"github.com/spotdrill/spotdrill/framework/files"
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/strict"
+	"github.com/spotdrill/spotdrill/kind"
 )
 
 //go:embed descriptions
@@ -99,6 +100,11 @@ func read(in fs.FS, name, shown string) (Description, error) {
 	d.documents, once = folder.read(d, "manifests", d.Manifests, allowed)
 	d.perWorker, perWorker = folder.read(d, "workers.manifests", d.Workers.Manifests, namesOf(Settings{}.valuesFor(Worker{})))
 	errs := []error{once, perWorker, ownNames(d.perWorker)}
+	if release, ok := kind.ReleaseNamed(d.Image.Recipe); ok {
+		var err error
+		d.definitions, err = d.definitionsOf(release)
+		errs = append(errs, err)
+	}
 	d.configurations = make(map[string]configuration, len(d.Configurations))
 	for _, name := range slices.Sorted(maps.Keys(d.Configurations)) {
 		before, errBefore := folder.read(d, "configurations."+name+".before", d.Configurations[name].Before, allowed)
@@ -107,6 +113,31 @@ func read(in fs.FS, name, shown string) (Description, error) {
 		errs = append(errs, errBefore, errAfter)
 	}
 	return d, errors.Join(errs...)
+}
+
+// definitionsOf are the CustomResourceDefinitions that come with a release, but for those that the manifests have.
+func (d Description) definitionsOf(release kind.Release) ([]document, error) {
+	recipes, names, err := release.Definitions()
+	if err != nil {
+		return nil, fmt.Errorf("read the definitions of %s: %w", release, err)
+	}
+	var out []document
+	for _, name := range names {
+		text, err := readFile(recipes, name, name)
+		if err != nil {
+			return nil, fmt.Errorf("read the definitions of %s: %w", release, err)
+		}
+		documents, err := split(name, string(text), nil)
+		if err != nil {
+			return nil, err
+		}
+		for _, doc := range documents {
+			if !slices.ContainsFunc(d.documents, doc.sameObject) {
+				out = append(out, doc)
+			}
+		}
+	}
+	return out, nil
 }
 
 // mostFile is how much is read of a description, a manifest or a policy, in bytes.

@@ -31,7 +31,7 @@ var invalid = map[string][]string{
 	"invalid-features-of-nothing":       {`:8: features: a handler that installs nothing cannot claim any`},
 	"invalid-image-built":               {`:5: image.built: "other" is not known; allowed: self`},
 	"invalid-image-both":                {`:5: image: needs either ref or built, not both`},
-	"invalid-image-recipe":              {`:5: image.recipe: "other" is not known; allowed: karpenter, nth-v1.25.6`},
+	"invalid-image-recipe":              {`:5: image.recipe: "other" is not known; allowed: karpenter-v1.15.0, karpenter-v1.14.1, karpenter-v1.13.1, karpenter-v1.2.1, nth-v1.25.6, nth-v1.25.1`},
 	"invalid-image-build":               {`:5: image.build: needs ref, the image that it builds, and no recipe`},
 	"invalid-image-recipe-without-ref":  {`:5: image.recipe: needs ref, too: the image is only built if no registry has it`},
 	"invalid-commit-point":              {`:10: commitPoint: "later" is not known; allowed: received, recorded, drained`},

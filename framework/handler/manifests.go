@@ -82,11 +82,18 @@ func (doc document) decode(filled string) (*unstructured.Unstructured, error) {
 	return obj, nil
 }
 
+// sameObject reports whether another document is of the same kind and has the same name.
+func (doc document) sameObject(other document) bool {
+	a, errA := doc.decode(doc.text)
+	b, errB := other.decode(other.text)
+	return errA == nil && errB == nil && a.GetKind() == b.GetKind() && a.GetName() == b.GetName()
+}
+
 // objects are the objects to install, in order: namespaces, definitions, credentials,
 // other objects in the order of the manifests, the objects of each worker, and at last
 // what runs pods.
 func (h Installation) objects() ([]*unstructured.Unstructured, error) {
-	out, err := h.rendered(h.documents, h.Settings.values())
+	out, err := h.rendered(slices.Concat(h.definitions, h.documents), h.Settings.values())
 	if err != nil || len(out) == 0 {
 		return nil, err
 	}

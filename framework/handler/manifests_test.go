@@ -1,7 +1,6 @@
 package handler
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -22,6 +21,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/kind"
 )
 
 var settings = Settings{
@@ -213,32 +213,45 @@ func TestHandlersOfOthersAreInstalledInOrder(t *testing.T) {
 	}
 }
 
-// The definitions must be those of the version that is built.
+// The definitions must be those of the version that is run.
 func TestDefinitionsAreKarpentersOwn(t *testing.T) {
-	cmd := exec.Command("go", "mod", "download", "-json", "github.com/aws/karpenter-provider-aws")
-	cmd.Dir = filepath.Join("..", "..", "kind", "images", "karpenter")
-	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=")
-	out, err := cmd.Output()
-	var module struct{ Dir string }
-	if err != nil || json.Unmarshal(out, &module) != nil {
-		t.Skipf("the module cannot be had: %v", err)
+	d, err := Load("karpenter")
+	if err != nil {
+		t.Fatal(err)
 	}
-	theirs, err := filepath.Glob(filepath.Join(module.Dir, "pkg", "apis", "crds", "*.yaml"))
-	if err != nil || len(theirs) == 0 {
-		t.Fatalf("no definitions in %s, %v", module.Dir, err)
+	versions, err := kind.ImageOptions{}.Known(kind.Karpenter)
+	if err != nil || !slices.Contains(versions, d.Version) {
+		t.Fatalf("%s is not among %v, %v", d.Version, versions, err)
 	}
-	ours, _ := filepath.Glob("descriptions/karpenter/crds/*.yaml")
-	if len(ours) != len(theirs) {
-		t.Errorf("%d definitions, the module has %d", len(ours), len(theirs))
-	}
-	for _, file := range theirs {
-		want, err := os.ReadFile(file)
+	for _, version := range versions {
+		cmd := exec.Command("go", "mod", "download", "-json", "github.com/aws/karpenter-provider-aws@"+version)
+		cmd.Dir = t.TempDir()
+		cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=", "GOTOOLCHAIN=auto")
+		out, err := cmd.Output()
+		var module struct{ Dir string }
+		if err != nil || json.Unmarshal(out, &module) != nil {
+			t.Logf("karpenter %s cannot be had: %v", version, err)
+			continue
+		}
+		theirs, err := filepath.Glob(filepath.Join(module.Dir, "pkg", "apis", "crds", "*.yaml"))
+		if err != nil || len(theirs) == 0 {
+			t.Fatalf("no definitions in %s, %v", module.Dir, err)
+		}
+		at, err := d.AtRelease(kind.Release{Program: kind.Karpenter, Version: version})
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := os.ReadFile(filepath.Join("descriptions", "karpenter", "crds", filepath.Base(file)))
-		if err != nil || !bytes.Equal(got, want) {
-			t.Errorf("%s is not the module's: %v", filepath.Base(file), err)
+		if len(at.definitions) != len(theirs) || version == d.Version && !slices.Equal(at.definitions, d.definitions) {
+			t.Errorf("%s: %d definitions, the module has %d", version, len(at.definitions), len(theirs))
+		}
+		for i, file := range theirs { // both are in the order of their names
+			want, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := at.definitions[i].text; strings.TrimPrefix(string(want), "---\n") != got {
+				t.Errorf("%s: %s is not the module's", version, filepath.Base(file))
+			}
 		}
 	}
 }

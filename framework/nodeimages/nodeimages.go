@@ -144,7 +144,12 @@ func Load(ctx context.Context, eng *engine.Engine, image, of string, nodes []str
 	}
 	id = strings.TrimPrefix(id, "sha256:")
 	ref := "localhost/spotdrill/" + of + ":" + id[:min(12, len(id))]
-	return ref, load(ctx, eng, ref, nodes, func() ([]byte, error) { return savedArchive(ctx, eng, image, ref) })
+	return ref, LoadAs(ctx, eng, image, ref, nodes)
+}
+
+// LoadAs loads an image of the engine into nodes under a name, unless they have one of that name.
+func LoadAs(ctx context.Context, eng *engine.Engine, image, ref string, nodes []string) error {
+	return load(ctx, eng, ref, nodes, func() ([]byte, error) { return savedArchive(ctx, eng, image, ref) })
 }
 
 // hasImage reports whether a node has an image. In a container that has just started, such as that of a

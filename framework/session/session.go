@@ -101,6 +101,11 @@ func New(opts Options) (*Session, error) {
 	if err := opts.Handler.CheckScenarios(names); err != nil {
 		return nil, err
 	}
+	for _, h := range []*handler.Description{&opts.Handler, opts.Other} {
+		if h != nil && h.Release != nil {
+			opts.System.Versions.Set(h.Release.Program, h.Release.Version)
+		}
+	}
 	s := &Session{Options: opts, started: time.Now(), played: map[string]bool{}, ahead: map[string]reports.Entry{}}
 	if err := s.loadOthers(opts.Scenarios); err != nil {
 		return nil, err

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spotdrill/spotdrill/framework/handler"
@@ -63,7 +64,7 @@ func (o Options) pending(results *store) ([]trial, error) {
 }
 
 func (o Options) results() (*store, error) {
-	return openStore(o.Out, digest(o.Sweep, o.Handler.Name+" "+o.Handler.Version, string(o.System.ProxyMode)))
+	return openStore(o.Out, digest(o.Sweep, o.Handler.Name+" "+o.Handler.Version, strings.TrimSpace(string(o.System.ProxyMode)+" "+o.System.Versions.Flags())))
 }
 
 // Known is what earlier runs found, without a drill; left is about how long the missing

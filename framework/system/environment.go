@@ -12,21 +12,24 @@ import (
 // environment collects what a reader must know to repeat the run, and what its
 // figures depend on. What cannot be found out is omitted; a report that lacks what a
 // repetition needs is rejected when it is verified.
-func (s *System) environment(ctx context.Context, nodes, localstack string) map[string]string {
+func (s *System) environment(ctx context.Context, from images) map[string]string {
 	env := map[string]string{
-		"cluster": s.opts.Cluster, "node-image": nodes, "localstack-image": localstack, "spotdrill-image": s.Image,
+		"cluster": s.opts.Cluster, "node-image": from.nodes.Image, "localstack-image": from.localstack, "spotdrill-image": s.Image,
 		"engine": s.engine.Name, "kube-proxy": string(s.opts.ProxyMode),
 		"engine-cpu-weight": s.parentWeight, "priority": s.priority, "node-cpu-weights": s.Cluster.Weights(ctx), "node-system": s.NodeSystem.Words,
 	}
 	if v, err := s.engine.Version(ctx); err == nil {
 		env["engine"] += " " + v
 	}
+	if chosen := s.opts.Versions.Flags(); chosen != "" {
+		env["versions"] = chosen // reports.VersionsOf
+	}
 	env["account"] = cloud.Account
 	if p := s.opts.Platform; p.Name != "" {
 		env[history.PlatformKey], env[history.PlatformLacksKey] = p.Name, p.Lacks
 	}
 	// A name can be moved to another image, an id cannot.
-	for name, ref := range map[string]string{"node-image-id": nodes, "localstack-image-id": localstack} {
+	for name, ref := range map[string]string{"node-image-id": from.nodes.Image, "localstack-image-id": from.localstack, "coredns-image-id": from.dns.held} {
 		if id, err := s.engine.Run(ctx, "image", "inspect", "--format", "{{.Id}}", ref); err == nil {
 			env[name] = id
 		}

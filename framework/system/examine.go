@@ -108,7 +108,7 @@ func examineBinary(binary string) engine.Prerequisite {
 
 // examineImages reports where the images of the nodes and of LocalStack come from.
 func examineImages(ctx context.Context, eng *engine.Engine, opts Options) []engine.Prerequisite {
-	images, err := kind.Examine(ctx, eng, kind.ImageOptions{Source: opts.Source})
+	images, err := kind.Examine(ctx, eng, kind.ImageOptions{Source: opts.Source}, opts.Versions)
 	if err != nil {
 		return []engine.Prerequisite{{What: "images", State: engine.Missing, Detail: err.Error()}}
 	}

@@ -52,7 +52,7 @@ func clusterManifests() string {
 
 // reuse returns why the system of an earlier run cannot be used, or "" once it is
 // taken over. An error is one that a new system would not fix.
-func (s *System) reuse(ctx context.Context, opts cluster.Options, digest string) (string, error) {
+func (s *System) reuse(ctx context.Context, opts cluster.Options, from cluster.Origin) (string, error) {
 	c, err := cluster.Open(ctx, s.engine, opts)
 	if err != nil {
 		return "", err
@@ -60,15 +60,15 @@ func (s *System) reuse(ctx context.Context, opts cluster.Options, digest string)
 	if c == nil {
 		return "there is none yet", nil
 	}
-	was, err := digestOf(ctx, c)
+	was, err := originOf(ctx, c)
 	if err != nil && ctx.Err() != nil {
 		return "", err
 	}
 	if err != nil {
 		return becauseOf(err)
 	}
-	if was != digest {
-		return "it was created from other versions or settings", nil
+	if why := whyOther(was, from); why != "" {
+		return why, nil
 	}
 	spares, err := c.Spares().Names()
 	if err != nil {
@@ -138,18 +138,29 @@ func becauseOf(err error) (why string, none error) {
 // one may never answer.
 const answerTimeout = 20 * time.Second
 
-// digestOf connects to an existing cluster and reads what it was created from.
-func digestOf(ctx context.Context, c *cluster.Cluster) (digest string, err error) {
+// originOf connects to an existing cluster and reads what it was created from.
+func originOf(ctx context.Context, c *cluster.Cluster) (cluster.Origin, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
 	if err := c.Connect(ctx); err != nil {
-		return "", err
+		return cluster.Origin{}, err
 	}
-	return c.Digest(ctx)
+	return c.Origin(ctx)
+}
+
+// whyOther is why a cluster that was created from something is not the one that is wanted; "" if it is.
+func whyOther(was, want cluster.Origin) string {
+	switch {
+	case was.Digest == want.Digest:
+		return ""
+	case was.Versions != "" && was.Versions != want.Versions:
+		return fmt.Sprintf("the one of an earlier run has %s; %s are wanted", was.Versions, want.Versions)
+	}
+	return "the one of an earlier run was created from other images or settings"
 }
 
 // create removes what is left of our system and builds it from nothing.
-func (s *System) create(ctx context.Context, opts cluster.Options, localstack, digest, why string) error {
+func (s *System) create(ctx context.Context, opts cluster.Options, localstack string, from cluster.Origin, why string) error {
 	s.opts.Log("creating the cluster: %s", why)
 	if _, err := remove(ctx, s.engine, opts); err != nil {
 		return err
@@ -169,7 +180,7 @@ func (s *System) create(ctx context.Context, opts cluster.Options, localstack, d
 		if err := s.engine.KeepBridgeAddress(ctx, opts.Network); err != nil && !errors.Is(err, engine.ErrNeedsRoot) {
 			return err
 		}
-		return s.timed("network, instances and CoreDNS", func() error { return s.furnish(ctx, instances, digest) })
+		return s.timed("network, instances and CoreDNS", func() error { return s.furnish(ctx, instances, from) })
 	})
 	if err == nil {
 		return nil
@@ -191,6 +202,7 @@ func (s *System) createParts(ctx context.Context, opts cluster.Options, localsta
 		}
 		group, ctx := errgroup.WithContext(ctx)
 		group.Go(func() error { return s.loadImage(ctx) })
+		group.Go(func() error { return s.loadDNS(ctx) })
 		group.Go(func() error {
 			return s.timed("LocalStack", func() (err error) { instances, err = s.createQueue(ctx, localstack); return err })
 		})
@@ -268,7 +280,7 @@ func (s *System) proveConfined(ctx context.Context) error {
 const upstreamIP = "10.96.0.53"
 
 // furnish turns a bare kind cluster into the one that drills need.
-func (s *System) furnish(ctx context.Context, instances map[string]string, digest string) error {
+func (s *System) furnish(ctx context.Context, instances map[string]string, from cluster.Origin) error {
 	if err := s.Cluster.Connect(ctx); err != nil {
 		return err
 	}
@@ -312,7 +324,7 @@ func (s *System) furnish(ctx context.Context, instances map[string]string, diges
 	if err != nil {
 		return err
 	}
-	return s.Cluster.WriteState(ctx, digest, dns)
+	return s.Cluster.WriteState(ctx, from, dns)
 }
 
 // startProduct brings this build of the product into the cluster.
@@ -342,6 +354,19 @@ func (s *System) loadImage(ctx context.Context) error {
 	return s.timed("product image in the nodes", func() (err error) {
 		s.Image, err = s.loadBinary(ctx, s.opts.Binary)
 		return err
+	})
+}
+
+// loadDNS loads the image of the cluster's CoreDNS into all nodes, under the name that kubeadm gives to it. Its pods
+// start when there is a pod network.
+func (s *System) loadDNS(ctx context.Context) error {
+	return s.timed("CoreDNS's image in the nodes", func() error {
+		workers, err := s.Cluster.Workers()
+		if err != nil {
+			return err
+		}
+		all := append(workers, s.opts.Cluster+"-control-plane")
+		return nodeimages.LoadAs(ctx, s.engine, s.dnsImage.held, s.dnsImage.release.Public(), all)
 	})
 }
 

@@ -33,6 +33,9 @@ type Options struct {
 	ProxyMode history.ProxyMode
 	// Platform is the preset of the drills.
 	Platform Platform
+	// Versions are those that were chosen, complete (kind.ImageOptions.Complete); a handler's is in its description,
+	// too.
+	Versions kind.Versions
 	// Source is the checkout that images are built from if no registry answers.
 	Source string
 	// Binary is the static spotdrill binary that runs in the cluster.
@@ -91,6 +94,7 @@ type System struct {
 	claim     *claim
 	engine    *engine.Engine
 	dns       *settingDNS // in progress, see PrepareDNS
+	dnsImage  dnsImage    // of the cluster's own CoreDNS
 	workloads int         // namespaces named so far
 	kwok      string      // its image, as the nodes know it
 
@@ -144,28 +148,28 @@ func (s *System) up(ctx context.Context) error {
 	if s.engine, err = detect(ctx, opts); err != nil {
 		return err
 	}
-	nodes, localstack, err := s.buildImages(ctx)
+	images, err := s.buildImages(ctx)
 	if err != nil {
 		return err
 	}
-	if err := s.checkProxyMode(ctx, nodes); err != nil {
+	s.dnsImage = images.dns
+	if err := s.checkProxyMode(ctx, images.nodes.Image); err != nil {
 		return err
 	}
-	clusterOpts, err := s.clusterOptions(nodes)
+	clusterOpts, err := s.clusterOptions(images)
 	if err != nil {
 		return err
 	}
-	digest, err := clusterOpts.Digest()
+	from, err := images.origin(clusterOpts)
 	if err != nil {
 		return err
 	}
-	digest = fmt.Sprintf("%x", sha256.Sum256([]byte(digest+localstack+strings.Join(localStackEnv(), " ")+fleets+clusterManifests())))[:16]
-	why, err := s.reuse(ctx, clusterOpts, digest)
+	why, err := s.reuse(ctx, clusterOpts, from)
 	if err != nil {
 		return err
 	}
 	if why != "" {
-		if err := s.create(ctx, clusterOpts, localstack, digest, why); err != nil {
+		if err := s.create(ctx, clusterOpts, images.localstack, from, why); err != nil {
 			return err
 		}
 	}
@@ -176,19 +180,54 @@ func (s *System) up(ctx context.Context) error {
 		return err
 	}
 	s.opts.Log("  CPU weight of all containers: %s; this process: %s", s.parentWeight, s.priority)
-	s.Environment = s.environment(ctx, nodes, localstack)
+	s.Environment = s.environment(ctx, images)
 	return nil
 }
 
-// buildImages provides the images of the nodes and of LocalStack, both at once: building
-// one of them mostly waits for downloads, the other for the compiler.
-func (s *System) buildImages(ctx context.Context) (nodes, localstack string, err error) {
-	opts := kind.ImageOptions{Source: s.opts.Source, Log: s.opts.Log}
+// images are what a system is made from; the engine has all of them.
+type images struct {
+	nodes      kind.Nodes
+	localstack string
+	dns        dnsImage
+}
+
+// dnsImage is the image of the cluster's CoreDNS, and the release in it.
+type dnsImage struct {
+	held    string
+	release kind.Release
+}
+
+// origin identifies what a cluster is created from.
+func (i images) origin(opts cluster.Options) (cluster.Origin, error) {
+	digest, err := opts.Digest()
+	if err != nil {
+		return cluster.Origin{}, err
+	}
+	all := digest + i.localstack + i.dns.held + strings.Join(localStackEnv(), " ") + fleets + clusterManifests()
+	return cluster.Origin{
+		Digest:   fmt.Sprintf("%x", sha256.Sum256([]byte(all)))[:16],
+		Versions: fmt.Sprintf("Kubernetes %s and CoreDNS %s", i.nodes.Kubernetes, i.dns.release.Version),
+	}, nil
+}
+
+// buildImages provides the images of the nodes, of CoreDNS and of LocalStack, all at once: building
+// one of them mostly waits for downloads, another for the compiler.
+func (s *System) buildImages(ctx context.Context) (made images, err error) {
+	opts := s.imageOptions()
+	if made.dns.release, err = opts.CoreDNSRelease(s.opts.Versions.CoreDNS); err != nil {
+		return made, err
+	}
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() (err error) { nodes, err = kind.NodeImage(ctx, s.engine, opts); return err })
-	group.Go(func() (err error) { localstack, err = kind.LocalStackImage(ctx, s.engine, opts); return err })
-	err = group.Wait()
-	return nodes, localstack, err
+	group.Go(func() (err error) {
+		made.nodes, err = kind.NodeImage(ctx, s.engine, opts, s.opts.Versions.Kubernetes)
+		return err
+	})
+	group.Go(func() (err error) {
+		made.dns.held, err = kind.ReleaseImage(ctx, s.engine, opts, made.dns.release)
+		return err
+	})
+	group.Go(func() (err error) { made.localstack, err = kind.LocalStackImage(ctx, s.engine, opts); return err })
+	return made, group.Wait()
 }
 
 // ErrNoIPVS is why no system can be brought up with kube-proxy in mode IPVS.
@@ -222,13 +261,13 @@ func detect(ctx context.Context, opts Options) (*engine.Engine, error) {
 	return eng, nil
 }
 
-func (s *System) clusterOptions(nodes string) (cluster.Options, error) {
+func (s *System) clusterOptions(from images) (cluster.Options, error) {
 	kubeconfig, err := Kubeconfig(s.opts.Cluster)
 	if err != nil {
 		return cluster.Options{}, err
 	}
 	return cluster.Options{
-		Name: s.opts.Cluster, Network: s.opts.Cluster, Image: nodes, ProxyMode: string(s.opts.ProxyMode), MinSyncPeriod: s.opts.Platform.MinSyncPeriod,
+		Name: s.opts.Cluster, Network: s.opts.Cluster, Nodes: from.nodes, CoreDNS: from.dns.release.Version, ProxyMode: string(s.opts.ProxyMode), MinSyncPeriod: s.opts.Platform.MinSyncPeriod,
 		Spares: s.opts.Spares, KubeconfigDir: filepath.Dir(kubeconfig),
 	}, nil
 }

@@ -2,10 +2,11 @@
 # Builds a container image from Go modules, Debian packages and PyPI, for hosts
 # that reach no image registry, and hands it to the container engine:
 #
-#	build.sh node|localstack|karpenter|PROGRAM-VERSION docker|podman IMAGE
+#	build.sh localstack|node-VERSION|PROGRAM-VERSION docker|podman IMAGE
 #
-# PROGRAM-VERSION is a folder of releases/, such as coredns-v1.12.4. Runs on Debian or
-# Ubuntu; node, localstack and kube-proxy need root (mmdebstrap, chroot).
+# PROGRAM-VERSION is a folder of releases/, such as coredns-v1.15.0; node-v1.37.2 is built from
+# kubernetes-v1.37.2. Runs on Debian or Ubuntu; nodes, localstack and kube-proxy need root
+# (mmdebstrap, chroot).
 # Every step is kept in ${SPOTDRILL_CACHE:-~/.cache/spotdrill}/images under a key
 # of what goes into it.
 set -euo pipefail
@@ -15,19 +16,22 @@ source "$images/versions.env"
 source "$images/steps.sh"
 
 main() {
-	local image=${1-} engine=${2-} ref=${3-} recipe=${1-}
+	local image=${1-} engine=${2-} ref=${3-} recipe=release release=${1-}
 	case $image in
-	node | localstack | kube-proxy-v*)
-		[[ $(id -u) = 0 ]] || fail "building the $image image needs root (mmdebstrap and chroot): run it as root, or where an image registry can be reached"
-		;;
-	karpenter | *-v*) ;;
-	*) fail "usage: build.sh node|localstack|karpenter|PROGRAM-VERSION docker|podman IMAGE" ;;
+	localstack) recipe=localstack release='' ;;
+	node-v*) recipe=node release=kubernetes-${image#node-} ;;
+	*-v*) ;;
+	*) fail "usage: build.sh localstack|node-VERSION|PROGRAM-VERSION docker|podman IMAGE" ;;
 	esac
 	[[ -n $engine && -n $ref ]] || fail "usage: build.sh $image docker|podman IMAGE"
-	if [[ $image = *-v* ]]; then
-		recipe=release
-		[[ -f $images/releases/$image/go.mod ]] || fail "there is no folder $images/releases/$image"
-	fi
+	[[ -z $release || -f $images/releases/$release/go.mod ]] || fail "there is no folder $images/releases/$release with a go.mod"
+	case $image in
+	node-* | localstack | kube-proxy-*)
+		[[ $(id -u) = 0 ]] || fail "building the $image image needs root (mmdebstrap and chroot): run it as root, or where an image registry can be reached"
+		;;
+	esac
+	# A release may need a newer Go than the one in PATH.
+	export GOTOOLCHAIN=auto
 
 	cache=${SPOTDRILL_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/spotdrill}/images
 	mkdir -p "$cache/steps" "$cache/logs"

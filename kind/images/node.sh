@@ -2,8 +2,11 @@
 # container images of the control plane and the cluster's add-ons.
 
 build_node() {
-	local engine=$1 ref=$2 steps=10 go others
-	go=$(go env GOVERSION) || fail "building the node image needs Go: put go in PATH"
+	local engine=$1 ref=$2 steps=9 go others
+	local KUBERNETES_VERSION=${image#node-} kubernetes=$images/releases/$release ETCD_VERSION
+	source "$kubernetes/versions.env"
+	local etcd=$images/releases/etcd-$ETCD_VERSION
+	go=$(go_version "$kubernetes") || fail "building the node image needs Go: put go in PATH"
 	need_packages mmdebstrap debian-archive-keyring
 
 	# Kubernetes takes half of the time, with pauses for its linker; the others
@@ -12,12 +15,12 @@ build_node() {
 	build_others "$go" &
 	others=$!
 	set +m
-	step 1 kubernetes 520 "${kubernetes_binaries[*]}" go_build "$go" "$images"/kubernetes/go.{mod,sum} "$KUBERNETES_VERSION"
+	step 1 kubernetes 520 "${kubernetes_binaries[*]}" go_build "$go" "$kubernetes"/go.{mod,sum} "$KUBERNETES_VERSION"
 	wait "$others" || exit 1
-	step 8 container_images 6 add_image kube_proxy_userland kind_files "$KIND_VERSION" "$PAUSE_VERSION" \
-		"$(made node_root)" "$(made kubernetes)" "$(made etcd)" "$(made coredns)" "$(made pause)"
-	perform 9 node_files 10
-	perform 10 node_image 30 "$engine" "$ref"
+	step 7 container_images 6 add_image kube_proxy_userland kind_files "$KIND_VERSION" \
+		"$(made node_root)" "$(made kubernetes)" "$(made etcd)" "$(made pause)"
+	perform 8 node_files 10
+	perform 9 node_image 30 "$engine" "$ref"
 }
 
 # build_others GO performs the steps that need nothing of Kubernetes.
@@ -26,9 +29,8 @@ build_others() {
 	step 2 node_root 65 bootstrap "$DEBIAN_SUITE"
 	step 3 containerd 210 go_build "$1" "$images"/containerd/go.{mod,sum} "$CONTAINERD_VERSION"
 	step 4 cni 10 go_build "$1" "$images"/cni/go.{mod,sum}
-	step 5 etcd 25 go_build "$1" "$images"/etcd/go.{mod,sum}
-	step 6 coredns 35 go_build "$1" "$images"/coredns/{go.mod,go.sum,main.go}
-	step 7 pause 1 go_build "$1" "$images/pause/main.go"
+	step 5 etcd 25 go_build "$1" "$etcd"/go.{mod,sum}
+	step 6 pause 1 go_build "$1" "$images/pause/main.go"
 }
 
 make_node_root() {
@@ -41,7 +43,7 @@ kubernetes_binaries=(kube-apiserver kube-controller-manager kube-scheduler kube-
 
 make_kubernetes() {
 	local minor=${KUBERNETES_VERSION#v1.} version=k8s.io/component-base/version
-	go_build kubernetes "" "-X $version.gitVersion=$KUBERNETES_VERSION -X $version.gitMajor=1 -X $version.gitMinor=${minor%%.*}" \
+	go_build "releases/$release" "" "-X $version.gitVersion=$KUBERNETES_VERSION -X $version.gitMajor=1 -X $version.gitMinor=${minor%%.*}" \
 		"${kubernetes_binaries[@]/#/k8s.io/kubernetes/cmd/}"
 }
 
@@ -56,8 +58,7 @@ make_cni() {
 	go_build cni "" "" "${plugins[@]/#/github.com/containernetworking/plugins/plugins/}"
 }
 
-make_etcd() { go_build etcd etcd "" go.etcd.io/etcd/server/v3; }
-make_coredns() { go_build coredns coredns "" .; }
+make_etcd() { go_build "releases/etcd-$ETCD_VERSION" etcd "" go.etcd.io/etcd/server/v3; }
 make_pause() { go_build pause pause "" main.go; }
 
 # kind_files prints the folder of the files that kind's own base image is made of.
@@ -94,16 +95,14 @@ make_container_images() {
 			cp "$(made etcd)/etcd" "$content/usr/local/bin/"
 			add_image /usr/local/bin/etcd "$name"
 			;;
-		*/coredns:"$COREDNS_VERSION")
-			cp "$(made coredns)/coredns" "$content/"
-			add_image /coredns "$name"
-			;;
-		*/pause:"$PAUSE_VERSION")
+		*/coredns:*) ;; # the set-up loads the version that was chosen
+		*/pause:*)
 			cp "$(made pause)/pause" "$content/"
+			# containerd is configured with a tag of its own.
 			add_image /pause "$name" "$(sed -n 's/.*sandbox_image = "\(.*\)"/\1/p' "$(kind_files)/etc/containerd/config.toml")"
 			;;
 		*)
-			echo "kubeadm $KUBERNETES_VERSION wants $name, versions.env says otherwise"
+			echo "kubeadm $KUBERNETES_VERSION wants $name, which is not what $kubernetes names"
 			return 1
 			;;
 		esac

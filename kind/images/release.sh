@@ -1,9 +1,8 @@
-# A released program at a version that is not the nodes' own, for the track record:
-# the binary of releases/PROGRAM-VERSION, and for kube-proxy what it runs.
+# A released program: the binary of releases/PROGRAM-VERSION, and for kube-proxy what it runs.
 
 build_release() {
 	local engine=$1 ref=$2 steps=2 go module=$images/releases/$image program=${image%-v*} sources=()
-	go=$(go env GOVERSION) || fail "building the $image image needs Go: put go in PATH"
+	go=$(go_version "$module") || fail "building the $image image needs Go: put go in PATH"
 	[[ ! -e $module/main.go ]] || sources=("$module/main.go")
 	if [[ $program = kube-proxy ]]; then
 		steps=3
@@ -28,6 +27,7 @@ release_seconds() {
 # release_package prints the main package of the program.
 release_package() {
 	case $program in
+	etcd) echo go.etcd.io/etcd/server/v3 ;;
 	nth) echo github.com/aws/aws-node-termination-handler/cmd ;;
 	karpenter) echo github.com/aws/karpenter-provider-aws/cmd/controller ;;
 	coredns) echo . ;;

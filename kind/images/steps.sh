@@ -111,6 +111,11 @@ bootstrap() {
 	TMPDIR=$work mmdebstrap --variant=minbase --include="$1" "$DEBIAN_SUITE" "$out/root.tar"
 }
 
+# go_version MODULE prints the version of Go that builds the module in a folder.
+go_version() {
+	(cd "$1" && GOWORK=off GOFLAGS= go env GOVERSION)
+}
+
 # go_build MODULE OUTPUT LDFLAGS PACKAGE... builds static binaries from the go.mod
 # in the folder MODULE, one as OUTPUT, several under their own names. It compiles
 # without debug information, which -s -w drops in the end, and collects the

@@ -13,6 +13,7 @@ import (
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/session"
 	"github.com/spotdrill/spotdrill/framework/system"
+	"github.com/spotdrill/spotdrill/kind"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
@@ -44,15 +45,19 @@ func AddBinary() *string {
 }
 
 // System are the flags of the system that is drilled.
-type System struct{ cluster, proxyMode, platform, binary *string }
+type System struct {
+	cluster, proxyMode, platform, kubernetes, coredns, binary *string
+}
 
-// AddSystem adds --cluster, --proxy-mode, --platform and --binary.
+// AddSystem adds --cluster, --proxy-mode, --platform, --kubernetes, --coredns and --binary.
 func AddSystem() System {
 	return System{
-		cluster:   flag.String("cluster", system.DefaultCluster, "name of the kind cluster"),
-		proxyMode: flag.String("proxy-mode", "", "kube-proxy's mode; empty: that of the platform, or iptables; else "+strings.Join(history.Words(history.ProxyModes()), ", ")),
-		platform:  flag.String("platform", "", "preset whose values the scenarios have: "+strings.Join(scenarios.Platforms(), ", ")),
-		binary:    AddBinary(),
+		cluster:    flag.String("cluster", system.DefaultCluster, "name of the kind cluster"),
+		proxyMode:  flag.String("proxy-mode", "", "kube-proxy's mode; empty: that of the platform, or iptables; else "+strings.Join(history.Words(history.ProxyModes()), ", ")),
+		platform:   flag.String("platform", "", "preset whose values the scenarios have: "+strings.Join(scenarios.Platforms(), ", ")),
+		kubernetes: flag.String("kubernetes", "", "version of Kubernetes, such as v1.34 or v1.34.4; the default is the newest that is known"),
+		coredns:    flag.String("coredns", "", "version of CoreDNS; the default is the newest that is known"),
+		binary:     AddBinary(),
 	}
 }
 
@@ -75,6 +80,10 @@ func (s System) SessionOn(platform, source string, opts session.Options) (*sessi
 	if _, err := session.OnPlatform(&opts.System, *s.proxyMode != ""); err != nil {
 		return nil, err
 	}
+	var err error
+	if opts.System.Versions, err = (kind.ImageOptions{Source: source}).Complete(opts.System.Versions); err != nil {
+		return nil, err
+	}
 	if opts.System.ProxyMode == "" {
 		opts.System.ProxyMode = history.IPTables
 	}
@@ -83,7 +92,10 @@ func (s System) SessionOn(platform, source string, opts session.Options) (*sessi
 }
 
 func (s System) options(source string) system.Options {
-	return system.Options{Cluster: *s.cluster, ProxyMode: history.ProxyMode(*s.proxyMode), Platform: system.Platform{Name: *s.platform}, Source: source, Binary: *s.binary}
+	return system.Options{
+		Cluster: *s.cluster, ProxyMode: history.ProxyMode(*s.proxyMode), Platform: system.Platform{Name: *s.platform}, Source: source, Binary: *s.binary,
+		Versions: kind.Versions{Kubernetes: *s.kubernetes, CoreDNS: *s.coredns},
+	}
 }
 
 // Scenarios is a loader with the values of the preset.
@@ -94,16 +106,18 @@ func (s System) Scenarios() (scenarios.Loader, error) {
 
 // Handler are the flags of the handler under test.
 type Handler struct {
-	name, image *string
-	policies    *[]string
+	name, image, karpenter, nth *string
+	policies                    *[]string
 }
 
-// AddHandler adds --handler, --handler-image and --iam-policy.
+// AddHandler adds --handler, --handler-image, --karpenter, --nth and --iam-policy.
 func AddHandler() Handler {
 	h := Handler{
-		policies: new([]string),
-		name:     flag.String("handler", "builtin", "handler under test: "+strings.Join(handler.Names(), ", ")+", or a path to a description; two by comma for the drills of two handlers"),
-		image:    flag.String("handler-image", "", "image that the container engine holds, instead of the description's"),
+		karpenter: flag.String("karpenter", "", "version of the handler karpenter; the default is that of its description"),
+		nth:       flag.String("nth", "", "version of the handlers nth and nth-imds; the default is that of their descriptions"),
+		policies:  new([]string),
+		name:      flag.String("handler", "builtin", "handler under test: "+strings.Join(handler.Names(), ", ")+", or a path to a description; two by comma for the drills of two handlers"),
+		image:     flag.String("handler-image", "", "image that the container engine holds, instead of the description's"),
 	}
 	flag.Func("iam-policy", "files with the handler's IAM policies, by comma or given several times: calls of SQS that they do not allow are refused", func(files string) error {
 		*h.policies = append(*h.policies, Names(files)...)
@@ -115,7 +129,13 @@ func AddHandler() Handler {
 // Load reads the descriptions of the handler and of another one, nil if there is none; image is
 // "" for the description's own.
 func (h Handler) Load() (under handler.Description, other *handler.Description, image string, err error) {
-	under, other, err = handler.LoadPair(Names(*h.name))
+	versions, err := kind.ImageOptions{Source: "."}.Complete(kind.Versions{Karpenter: *h.karpenter, NTH: *h.nth})
+	if err == nil {
+		under, other, err = handler.LoadPair(Names(*h.name))
+	}
+	if err == nil {
+		under, other, err = handler.AtVersions(versions, under, other)
+	}
 	if err == nil {
 		under, err = under.WithPolicies(*h.policies...)
 	}

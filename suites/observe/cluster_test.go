@@ -107,7 +107,8 @@ func prepare(ctx context.Context, folder, binary string) (f *foreign, nodes stri
 	}
 	f.provider = kindcluster.NewProvider(use)
 	images := kind.ImageOptions{Source: ".", Log: progress}
-	if nodes, err = kind.NodeImage(ctx, f.engine, images); err != nil {
+	made, err := kind.NodeImage(ctx, f.engine, images, "")
+	if err != nil {
 		return nil, "", fmt.Errorf("get the nodes' image: %w", err)
 	}
 	if f.localStack, err = kind.LocalStackImage(ctx, f.engine, images); err != nil {
@@ -119,7 +120,7 @@ func prepare(ctx context.Context, folder, binary string) (f *foreign, nodes stri
 	if err := f.buildProber(ctx); err != nil {
 		return nil, "", err
 	}
-	return f, nodes, nil
+	return f, made.Image, nil
 }
 
 // create creates the cluster, in place of one that an earlier run left.

@@ -201,7 +201,7 @@ func (c Case) Handler(version string) (handler.Description, error) {
 	}
 	// The description's own version needs no other image, if it can be had at all.
 	if c.ofHandler() && (under.Version != version || under.Image.Recipe == "") {
-		under = under.AtRelease(kind.Release{Program: c.Program, Version: version})
+		return under.AtRelease(kind.Release{Program: c.Program, Version: version})
 	}
 	return under, nil
 }
