@@ -195,6 +195,10 @@ demo: build ## Record a terminal session as docs/demo.cast and docs/demo.svg
 fuzz: ## Run every fuzz target for a minute
 	@.ci/fuzz 1m
 
+.PHONY: newer
+newer: ## List the releases that are newer than those that are pinned
+	@$(GO_STATIC) run $(LEAN) ./kind/newer
+
 .PHONY: vulnerabilities
 vulnerabilities: ## Look for known vulnerabilities in what the product calls
 	@$(TOOL) govulncheck ./cmd/... ./framework/...

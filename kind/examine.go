@@ -24,6 +24,8 @@ type Source struct {
 	Name string // such as localstack, node-v1.37.2 or coredns-v1.15.0
 	Ref  string
 	From Origin
+	// Root is set if building it needs root.
+	Root bool
 	Why  string
 	// Otherwise is where one that is Unasked comes from if the pull fails: Built or Nowhere.
 	Otherwise Origin
@@ -54,7 +56,7 @@ func Examine(ctx context.Context, eng *engine.Engine, opts ImageOptions, version
 		if err != nil {
 			return found, fmt.Errorf("look for the %s image: %w", img.name, err)
 		}
-		source.Note = img.note
+		source.Note, source.Root = img.note, img.needsRoot()
 		found = append(found, source)
 	}
 	return found, nil

@@ -64,15 +64,24 @@ type image struct {
 	note string
 }
 
+// needsRoot reports whether building it needs root: for mmdebstrap and chroot, as build.sh has it.
+func (img image) needsRoot() bool {
+	return slices.ContainsFunc(img.sources, func(source string) bool { return source == "node.sh" || source == "localstack.sh" })
+}
+
 // PublicNodeImage is the node image that kind publishes for the default version of Kubernetes, by its digest.
 func PublicNodeImage() string {
 	return Release{Program: Kubernetes, Version: slices.MaxFunc(slices.Collect(maps.Keys(publishedNodes())), semver.Compare)}.Public()
 }
 
 // PublicLocalStackImage is LocalStack's own image, by its version.
-func PublicLocalStackImage() string {
-	return "docker.io/localstack/localstack:" + version("LOCALSTACK_VERSION")
-}
+func PublicLocalStackImage() string { return "docker.io/localstack/localstack:" + LocalStackVersion() }
+
+// LocalStackVersion is the version of LocalStack, whether its image is pulled or built.
+func LocalStackVersion() string { return version("LOCALSTACK_VERSION") }
+
+// LibraryVersion is the version of kind, the library that makes clusters.
+func LibraryVersion() string { return version("KIND_VERSION") }
 
 // Nodes are what the nodes of a cluster are made from.
 type Nodes struct {
@@ -388,7 +397,8 @@ func (o ImageOptions) reference(img image) (string, error) {
 	}
 	for _, source := range img.sources {
 		if _, missing := fs.Stat(recipes, path.Join(source, storedModule)); missing != nil && strings.HasPrefix(source, "releases/") {
-			return "", fmt.Errorf("it cannot be built here: kind/images/%s has no %s", source, storedModule)
+			program, version, _ := strings.Cut(path.Base(source), "-v")
+			return "", fmt.Errorf("it cannot be built: kind/images/%s has no %s, which .ci/pin %s v%s writes where the Go module proxy has all of its modules", source, storedModule, program, version)
 		}
 	}
 	hash := sha256.New()

@@ -2,6 +2,7 @@ package kind
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"path"
@@ -82,7 +83,13 @@ func ReleaseImage(ctx context.Context, eng *engine.Engine, opts ImageOptions, r 
 	if r.Public() == "" {
 		return "", fmt.Errorf("%w: no program is named %q", ErrNotAvailable, r.Program)
 	}
-	return ensure(ctx, eng, opts, r.image())
+	ref, err := ensure(ctx, eng, opts, r.image())
+	if errors.Is(err, ErrNotAvailable) {
+		if known, unread := opts.known(r.Program); unread == nil {
+			err = fmt.Errorf("%w; can be had: %s", err, had(known))
+		}
+	}
+	return ref, err
 }
 
 // CoreDNSRelease is the release of CoreDNS that a version stands for; the newest that is pinned if it is empty.

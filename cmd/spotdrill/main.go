@@ -19,6 +19,7 @@ import (
 	"github.com/spotdrill/spotdrill/framework/files"
 	"github.com/spotdrill/spotdrill/framework/foreign"
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/system"
 	"github.com/spotdrill/spotdrill/framework/wrap"
 	"github.com/spotdrill/spotdrill/reports"
 )
@@ -87,6 +88,9 @@ func codeOf(err error) int {
 	var coded exitError
 	if errors.As(err, &coded) {
 		return coded.code
+	}
+	if errors.Is(err, system.ErrNoImage) { // of a version or a handler that was chosen
+		return exitUsage
 	}
 	return exitHarness
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/kind"
 )
 
 const known = "QUEUE_URL, QUEUE_NAME, AWS_ENDPOINT, AWS_REGION, CLUSTER_NAME, CLUSTER_ENDPOINT, IMAGE, NAMESPACE, AMI_ID, OTHER_AMI_ID, SUBNET_ID, SECURITY_GROUP_ID"
@@ -278,5 +279,73 @@ func TestAnIAMPolicyDecidesWhatMayBeCalled(t *testing.T) {
 		if _, err := d.WithPolicies(of); err == nil {
 			t.Errorf("%s with %s: no error", name, of)
 		}
+	}
+}
+
+// A version that is chosen is that of the handler under test, or of the other one.
+func TestAtVersions(t *testing.T) {
+	for _, c := range []struct {
+		handlers, want string // NAME VERSION, with * at a release's image, by comma
+		chosen         kind.Versions
+		err            string
+	}{
+		{handlers: "karpenter", chosen: kind.Versions{}, want: "karpenter v1.15.0"},
+		{handlers: "karpenter", chosen: kind.Versions{Karpenter: "v1.13.1"}, want: "karpenter v1.13.1*"},
+		{handlers: "karpenter", chosen: kind.Versions{Karpenter: "v1.15.0"}, want: "karpenter v1.15.0"},
+		{handlers: "nth-imds", chosen: kind.Versions{NTH: "v1.25.1"}, want: "nth-imds v1.25.1*"},
+		{handlers: "karpenter nth", chosen: kind.Versions{Karpenter: "v1.14.1", NTH: "v1.25.1"}, want: "karpenter v1.14.1*,nth v1.25.1*"},
+		{handlers: "builtin nth", chosen: kind.Versions{NTH: "v1.25.1"}, want: "builtin ,nth v1.25.1*"},
+		{handlers: "builtin", chosen: kind.Versions{NTH: "v1.25.1"}, err: "--nth v1.25.1 changes nothing: the handler is builtin; choose it with --handler nth"},
+		{handlers: "builtin nth", chosen: kind.Versions{Karpenter: "v1.14.1"}, err: "--karpenter v1.14.1 changes nothing: the handler is builtin and nth"},
+	} {
+		under, other, err := LoadPair(strings.Fields(c.handlers))
+		if err != nil {
+			t.Fatal(err)
+		}
+		under, other, err = AtVersions(c.chosen, under, other)
+		if (err != nil) != (c.err != "") || err != nil && !strings.Contains(err.Error(), c.err) {
+			t.Errorf("%s at %s: %v, want %q", c.handlers, c.chosen.Flags(), err, c.err)
+		}
+		if err != nil {
+			continue
+		}
+		var got []string
+		for _, d := range []*Description{&under, other} {
+			if d == nil {
+				continue
+			}
+			text := d.Name + " " + d.Version
+			if d.Release != nil {
+				text += "*"
+			}
+			got = append(got, text)
+		}
+		if strings.Join(got, ",") != c.want {
+			t.Errorf("%s at %s: %v, want %s", c.handlers, c.chosen.Flags(), got, c.want)
+		}
+	}
+}
+
+// A definition of the manifests stands in the place of the release's.
+func TestADescriptionsOwnDefinitionsComeFirst(t *testing.T) {
+	folder := t.TempDir()
+	for name, text := range map[string]string{
+		"handler.yaml": "apiVersion: spotdrill.dev/v1alpha1\nkind: HandlerUnderTest\nname: mine\nversion: v1\nimage: {ref: a/b:1, recipe: karpenter-v1.15.0}\n" +
+			"manifests: [own.yaml]\nready: {deployment: \"${NAMESPACE}/mine\"}\nmarks: {unschedulable: true}\n",
+		"own.yaml": "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: nodepools.karpenter.sh}\n",
+	} {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d, err := Load(filepath.Join(folder, "handler.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(d.definitions) != 4 || len(d.documents) != 1 {
+		t.Errorf("%d definitions of the release and %d documents, want 4 and 1", len(d.definitions), len(d.documents))
+	}
+	if at, err := d.AtVersions(kind.Versions{Karpenter: "v1.13.1"}); err != nil || at.Version != "v1" {
+		t.Errorf("somebody's own handler is not Karpenter: %s, %v", at.Version, err)
 	}
 }

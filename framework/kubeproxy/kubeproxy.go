@@ -54,6 +54,15 @@ func Restore(ctx context.Context, client kubernetes.Interface) error {
 	})
 }
 
+// Image returns the reference of the image that kube-proxy runs.
+func Image(ctx context.Context, client kubernetes.Interface) (string, error) {
+	d, err := read(ctx, client)
+	if err != nil {
+		return "", err
+	}
+	return imageOf(d.Spec.Template.Spec.Containers, name), nil
+}
+
 func read(ctx context.Context, client kubernetes.Interface) (*appsv1.DaemonSet, error) {
 	d, err := client.AppsV1().DaemonSets(metav1.NamespaceSystem).Get(ctx, name, metav1.GetOptions{})
 	return d, wrap.Errorf(err, "read DaemonSet kube-proxy")

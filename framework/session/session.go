@@ -145,8 +145,8 @@ func (s *Session) setUp(ctx context.Context) (err error) {
 		return fmt.Errorf("set-up: %w", err)
 	}
 	err = s.system.Provide(ctx, underTest(s.Handler), s.HandlerImage)
-	// In a user's description the reference may as well be misspelt.
-	if errors.Is(err, system.ErrNoImage) && s.Handler.Embedded() {
+	// In a user's description the reference may as well be misspelt, and a version that was chosen is wanted.
+	if errors.Is(err, system.ErrNoImage) && s.Handler.Embedded() && s.Handler.Release == nil {
 		s.cannot, err = err.Error(), nil
 	}
 	if err != nil {

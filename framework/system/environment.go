@@ -7,7 +7,12 @@ import (
 
 	"github.com/spotdrill/spotdrill/framework/cloud"
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/kubeproxy"
+	"github.com/spotdrill/spotdrill/kind"
 )
+
+// proxyImageKey is the part of the environment with the image of kube-proxy, next to its mode.
+const proxyImageKey = "kube-proxy-image"
 
 // environment collects what a reader must know to repeat the run, and what its
 // figures depend on. What cannot be found out is omitted; a report that lacks what a
@@ -38,6 +43,13 @@ func (s *System) environment(ctx context.Context, from images) map[string]string
 		info := list.Items[0].Status.NodeInfo
 		env["kubernetes"], env["kernel"], env["container-runtime"] = info.KubeletVersion, info.KernelVersion, info.ContainerRuntimeVersion
 		env["cores"] = list.Items[0].Status.Capacity.Cpu().String()
+	}
+	env["kind"], env["localstack"] = kind.LibraryVersion(), kind.LocalStackVersion()
+	if image, err := kubeproxy.Image(ctx, s.Cluster.Clientset); err == nil {
+		env[proxyImageKey] = image
+	}
+	if pods, err := s.Cluster.Clientset.CoreV1().Pods("kube-system").List(ctx, metav1.ListOptions{LabelSelector: "component=etcd"}); err == nil && len(pods.Items) > 0 {
+		env["etcd"] = pods.Items[0].Spec.Containers[0].Image
 	}
 	if dns, err := s.Cluster.Clientset.AppsV1().Deployments("kube-system").Get(ctx, "coredns", metav1.GetOptions{}); err == nil {
 		for _, c := range dns.Spec.Template.Spec.Containers {

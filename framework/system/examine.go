@@ -131,14 +131,14 @@ func examineImage(image kind.Source) engine.Prerequisite {
 		f.Detail += " will be pulled by the first run, if Docker's daemon reaches a registry, by a mirror or a proxy of its own: this client does not. Otherwise "
 		if image.Otherwise == kind.Built {
 			f.Detail += "it will be built: "
-			if why, _ := cannotBuild(); why != "" {
+			if why, _ := cannotBuild(image.Root); why != "" {
 				f.Detail += why + ": "
 			}
 		}
 		f.Detail += image.Why
 	case kind.Built:
 		f.State, f.Detail = engine.Automatic, f.Detail+" will be built by the first run: "+image.Why
-		if why, fix := cannotBuild(); why != "" {
+		if why, fix := cannotBuild(image.Root); why != "" {
 			f.State, f.Detail, f.Fix = engine.Missing, f.Detail+"; "+why, fix
 		}
 	default:
@@ -154,9 +154,9 @@ func examineImage(image kind.Source) engine.Prerequisite {
 // with sudo -E, this user's would be root's afterwards.
 const buildAsRoot = `sudo -H env "PATH=$PATH" sh -c 'spotdrill up >/dev/null && spotdrill down'`
 
-// cannotBuild returns why images cannot be built here, and what fixes it.
-func cannotBuild() (why, fix string) {
-	if os.Geteuid() != 0 {
+// cannotBuild returns why an image cannot be built here, and what fixes it.
+func cannotBuild(root bool) (why, fix string) {
+	if root && os.Geteuid() != 0 {
 		return "building needs root", buildAsRoot
 	}
 	if _, err := exec.LookPath("apt-get"); err != nil {

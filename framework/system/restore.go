@@ -230,7 +230,7 @@ func (s *System) UseRelease(ctx context.Context, r kind.Release) error {
 		s.Environment["coredns"] = held + " as " + ref
 		return nil
 	}
-	s.Environment["kube-proxy-image"] = held + " as " + ref
+	s.Environment[proxyImageKey] = held + " as " + ref
 	return s.timed(r.String()+" in the nodes", func() error { return kubeproxy.Set(ctx, s.Cluster.Clientset, ref) })
 }
 
@@ -238,6 +238,8 @@ func (s *System) UseRelease(ctx context.Context, r kind.Release) error {
 func (s *System) RestoreReleases(ctx context.Context) error {
 	s.abandonDNS()
 	s.DNS.UseImage("")
-	delete(s.Environment, "kube-proxy-image")
-	return errors.Join(s.DNS.Restore(ctx), kubeproxy.Restore(ctx, s.Cluster.Clientset))
+	restored := errors.Join(s.DNS.Restore(ctx), kubeproxy.Restore(ctx, s.Cluster.Clientset))
+	image, err := kubeproxy.Image(ctx, s.Cluster.Clientset)
+	s.Environment[proxyImageKey] = image
+	return errors.Join(restored, err)
 }
