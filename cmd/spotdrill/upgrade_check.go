@@ -79,7 +79,7 @@ func newUpgradeCheckCommand() *cobra.Command {
 		flagGroup{"What is upgraded", []string{"handler", "from", "to"}},
 		flagGroup{"What is played", []string{"set", "profile", "only", "skip", "plays"}},
 		flagGroup{"How, and where the results are", []string{"dry-run", "json", "out"}},
-		flagGroup{"The cluster", []string{"platform", "proxy-mode", "cluster", "source", "binary"}})
+		flagGroup{"The cluster", []string{"platform", "kubernetes", "coredns", "proxy-mode", "cluster", "source", "binary"}})
 	return cmd
 }
 
@@ -101,8 +101,16 @@ func (o *upgradeOptions) check(cmd *cobra.Command, args []string) (upgrade.Optio
 	if o.loader, err = session.OnPlatform(&o.system, cmd.Flags().Changed("proxy-mode")); err != nil {
 		return none, exitError{exitUsage, err}
 	}
-	if err := checkSystem(o.system); err != nil {
+	if err := checkSystem(&o.system); err != nil {
 		return none, err
+	}
+	for _, version := range []*string{&o.from, &o.to} {
+		var chosen kind.Versions
+		chosen.Set(o.program, *version)
+		if chosen, err = (kind.ImageOptions{Source: o.system.Source}).Complete(chosen); err != nil {
+			return none, exitError{exitUsage, err}
+		}
+		*version = chosen.Of(o.program)
 	}
 	from, to := kind.Release{Program: o.program, Version: o.from}, kind.Release{Program: o.program, Version: o.to}
 	if from == to {
@@ -119,9 +127,9 @@ func (o *upgradeOptions) check(cmd *cobra.Command, args []string) (upgrade.Optio
 		Program: string(o.program), From: from.Version, To: to.Version,
 		Set: scenarios.Set(o.set), Scenarios: quiet.Scenarios, Plays: o.plays, Out: o.out,
 		Session: func(version string) (session.Options, error) {
-			opts, err := o.options(args, cmd.ErrOrStderr())
-			opts.Handler = opts.Handler.AtRelease(kind.Release{Program: o.program, Version: version})
-			return opts, err
+			at := *o
+			at.system.Versions.Set(o.program, version)
+			return at.options(args, cmd.ErrOrStderr())
 		},
 		Log: func(format string, more ...any) { printf(cmd.ErrOrStderr(), format+"\n", more...) },
 	}, nil
