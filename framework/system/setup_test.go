@@ -10,6 +10,7 @@ import (
 
 	"github.com/spotdrill/spotdrill/framework/cluster"
 	"github.com/spotdrill/spotdrill/framework/engine"
+	"github.com/spotdrill/spotdrill/kind"
 )
 
 // What is created may remove its own parts before it returns, and so fail the rest first.
@@ -61,7 +62,7 @@ func TestAFailedSetUpLeavesNothing(t *testing.T) {
 	t.Setenv("PATH", folder+":"+os.Getenv("PATH"))
 	s := newSystem(Options{Cluster: "drill", Log: t.Logf})
 	s.engine = &engine.Engine{Name: "docker"}
-	err := s.create(t.Context(), cluster.Options{Name: "drill", Network: "drill", Image: "node", ProxyMode: "iptables", KubeconfigDir: folder}, "localstack", "digest", "a test")
+	err := s.create(t.Context(), cluster.Options{Name: "drill", Network: "drill", Nodes: kind.Nodes{Image: "node", Kubernetes: "v1.37.2"}, CoreDNS: "v1.15.0", ProxyMode: "iptables", KubeconfigDir: folder}, "localstack", cluster.Origin{Digest: "digest"}, "a test")
 	if err == nil || !strings.Contains(err.Error(), "no space left on device") {
 		t.Errorf("the error hides what the engine printed: %v", err)
 	}
