@@ -132,7 +132,8 @@ func (c Config) Render() ([]byte, error) {
 		AuditPolicyPath, AuditLogDir, AuditLogPath string
 		Collector                                  string
 	}{
-		c, semver.Compare(semver.MajorMinor(c.Kubernetes), "v1.36") < 0, []string{"InitConfiguration", "JoinConfiguration"},
+		c, semver.Compare(semver.MajorMinor(c.Kubernetes), "v1.36") < 0,
+		[]string{"InitConfiguration", "JoinConfiguration"},
 		nodes(c.Spares), Region, Zone, PodSubnet, serviceSubnet, auditPolicyPath, auditLogDir, AuditLog, collector,
 	}
 	if err := parsed.Execute(&rendered, data); err != nil {
