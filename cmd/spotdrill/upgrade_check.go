@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/mod/semver"
 
 	"github.com/spotdrill/spotdrill/framework/handler"
 	"github.com/spotdrill/spotdrill/framework/history"
@@ -18,6 +19,9 @@ import (
 	"github.com/spotdrill/spotdrill/reports"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
+
+// fromTo is the value of --coredns and --kubernetes if they have none: that program is upgraded.
+const fromTo = "from-to"
 
 // upgradeOptions are the flags of spotdrill upgrade-check.
 type upgradeOptions struct {
@@ -62,8 +66,8 @@ func newUpgradeCheckCommand() *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&o.from, "from", "", "the `version` before the upgrade")
 	flags.StringVar(&o.to, "to", "", "the `version` after it")
-	flags.StringVar(&o.set, "set", string(scenarios.Fast), "the `set` of scenarios and their deadlines: "+strings.Join(history.Words(scenarios.Sets()), ", "))
-	flags.StringSliceVar(&o.handlers, "handler", []string{"builtin"}, "the `handler` in the drills, which is upgraded: "+strings.Join(handler.Names(), ", ")+", or the path of a description")
+	flags.StringVar(&o.set, "set", string(scenarios.Fast), "the `set` of scenarios and their deadlines: "+strings.Join(history.Words(scenarios.Sets()), ", ")+"; full for CoreDNS")
+	flags.StringSliceVar(&o.handlers, "handler", []string{"builtin"}, "the `handler` in the drills, which is upgraded unless --coredns or --kubernetes is: "+strings.Join(handler.Names(), ", ")+", or the path of a description")
 	flags.StringSliceVar(&o.only, "only", nil, "play only scenarios whose name matches a `pattern`, such as 'coredns-*'")
 	flags.StringSliceVar(&o.skip, "skip", nil, "leave out scenarios whose name matches a `pattern`")
 	choices(cmd, &o.profiles, "profile", "play only scenarios of a `profile`", scenarios.Profiles())
@@ -72,14 +76,20 @@ func newUpgradeCheckCommand() *cobra.Command {
 	flags.BoolVar(&o.json, "json", false, "print one JSON object")
 	flags.StringVar(&o.out, "out", "reports/out/upgrades", "`folder` for results; each comparison gets its own subfolder, in which the same command goes on")
 	systemFlags(flags, &o.system)
+	handlerVersionFlags(flags, &o.system)
+	for _, part := range []kind.Program{kind.CoreDNS, kind.Kubernetes} {
+		flag := flags.Lookup(string(part))
+		flag.NoOptDefVal = fromTo
+		flag.Usage += fmt.Sprintf("; without one, as in --%s --from A --to B, it is what is upgraded", part)
+	}
 	completeFlag(cmd, "set", history.Words(scenarios.Sets())...)
 	completeFlag(cmd, "handler", handler.Names()...)
 	completeFlag(cmd, "platform", scenarios.Platforms()...)
 	underHeadings(cmd,
-		flagGroup{"What is upgraded", []string{"handler", "from", "to"}},
+		flagGroup{"What is upgraded", []string{"handler", "coredns", "kubernetes", "from", "to"}},
 		flagGroup{"What is played", []string{"set", "profile", "only", "skip", "plays"}},
 		flagGroup{"How, and where the results are", []string{"dry-run", "json", "out"}},
-		flagGroup{"The cluster", []string{"platform", "kubernetes", "coredns", "proxy-mode", "cluster", "source", "binary"}})
+		flagGroup{"The cluster", []string{"karpenter", "nth", "platform", "proxy-mode", "cluster", "source", "binary"}})
 	return cmd
 }
 
@@ -97,55 +107,98 @@ func (o *upgradeOptions) check(cmd *cobra.Command, args []string) (upgrade.Optio
 	if err := o.chooseProgram(); err != nil {
 		return none, err
 	}
+	if i := slices.IndexFunc(args, looksLikeVersion); i >= 0 && (o.program == kind.CoreDNS || o.program == kind.Kubernetes) {
+		return none, usage("%s is a version: give it as --%s=%[1]s if it is the same before and after the upgrade, or with --from and --to", args[i], o.program)
+	}
+	if o.program == kind.CoreDNS && len(args)+len(o.only)+len(o.profiles) == 0 {
+		o.profiles = []string{"DNS", "UPGRADE"}
+		if !cmd.Flags().Changed("set") {
+			o.set = string(scenarios.Full)
+		}
+	}
 	var err error
 	if o.loader, err = session.OnPlatform(&o.system, cmd.Flags().Changed("proxy-mode")); err != nil {
 		return none, exitError{exitUsage, err}
 	}
-	if err := checkSystem(&o.system); err != nil {
+	from, err := o.at(o.from)
+	if err != nil {
 		return none, err
 	}
-	for _, version := range []*string{&o.from, &o.to} {
-		var chosen kind.Versions
-		chosen.Set(o.program, *version)
-		if chosen, err = (kind.ImageOptions{Source: o.system.Source}).Complete(chosen); err != nil {
-			return none, exitError{exitUsage, err}
-		}
-		*version = chosen.Of(o.program)
+	to, err := o.at(o.to)
+	if err != nil {
+		return none, err
 	}
-	from, to := kind.Release{Program: o.program, Version: o.from}, kind.Release{Program: o.program, Version: o.to}
-	if from == to {
+	if from.version == to.version {
 		return none, usage("--from %s and --to %s are the same release of %s", o.from, o.to, o.program)
 	}
-	quiet, err := o.options(args, io.Discard)
+	quiet, err := from.options(args, io.Discard)
 	if err != nil {
 		return none, exitError{exitUsage, err}
 	}
 	if len(quiet.Scenarios) == 0 {
 		return none, usage("nothing to play: no scenario of set %s matches the arguments and flags; see spotdrill list", o.set)
 	}
-	return upgrade.Options{
-		Program: string(o.program), From: from.Version, To: to.Version,
+	sides := map[string]runOptions{from.version: from.runOptions, to.version: to.runOptions}
+	check := upgrade.Options{
+		Program: string(o.program), From: from.version, To: to.version,
 		Set: scenarios.Set(o.set), Scenarios: quiet.Scenarios, Plays: o.plays, Out: o.out,
-		Session: func(version string) (session.Options, error) {
-			at := *o
-			at.system.Versions.Set(o.program, version)
-			return at.options(args, cmd.ErrOrStderr())
-		},
-		Log: func(format string, more ...any) { printf(cmd.ErrOrStderr(), format+"\n", more...) },
-	}, nil
+		Session: func(version string) (session.Options, error) { return sides[version].options(args, cmd.ErrOrStderr()) },
+		Log:     func(format string, more ...any) { printf(cmd.ErrOrStderr(), format+"\n", more...) },
+	}
+	if o.program == kind.CoreDNS {
+		check.InCluster = func(version string) kind.Release { return kind.Release{Program: kind.CoreDNS, Version: version} }
+	}
+	return check, nil
 }
 
-// chooseProgram finds what is upgraded: the program whose releases the handler is.
+// looksLikeVersion reports whether an argument is a version rather than a scenario.
+func looksLikeVersion(arg string) bool {
+	return semver.IsValid("v" + strings.TrimPrefix(arg, "v"))
+}
+
+// chooseProgram finds what is upgraded: CoreDNS, Kubernetes, or else the handler.
 func (o *upgradeOptions) chooseProgram() error {
+	var upgraded []kind.Program
+	for _, part := range []kind.Program{kind.CoreDNS, kind.Kubernetes} {
+		if o.system.Versions.Of(part) == fromTo {
+			upgraded = append(upgraded, part)
+		}
+	}
+	switch {
+	case len(upgraded) > 1:
+		return usage("--coredns and --kubernetes are both without a version: one upgrade at a time; give the other one as in --kubernetes=v1.34")
+	case len(upgraded) == 1:
+		o.program = upgraded[0]
+		return nil
+	}
 	under, err := handler.Load(o.handlers[0])
 	if err != nil {
 		return exitError{exitUsage, err}
 	}
-	programs := map[string]kind.Program{"karpenter": kind.Karpenter, "nth": kind.NTH, "nth-imds": kind.NTH}
-	if o.program = programs[under.Name]; o.program == "" || !under.Embedded() {
-		return usage("what is upgraded? %s has no releases here: choose --handler karpenter, nth or nth-imds", under.Name)
+	if o.program = under.Program(); o.program != "" {
+		return nil
 	}
-	return nil
+	return usage("what is upgraded? %s has no releases here: choose --handler karpenter, nth or nth-imds, --coredns or --kubernetes", under.Name)
+}
+
+// versioned are the options of one side, and the full version of what is upgraded.
+type versioned struct {
+	runOptions
+	version string
+}
+
+// at is the side of a version. CoreDNS is exchanged in the cluster, which has its own version at first.
+func (o *upgradeOptions) at(version string) (versioned, error) {
+	at := versioned{runOptions: o.runOptions}
+	at.system.Versions.Set(o.program, version)
+	if err := checkSystem(&at.system); err != nil {
+		return at, err
+	}
+	at.version = at.system.Versions.Of(o.program)
+	if o.program == kind.CoreDNS {
+		at.system.Versions.CoreDNS = ""
+	}
+	return at, nil
 }
 
 // plannedUpgrade is what upgrade-check --dry-run --json prints.

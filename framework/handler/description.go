@@ -320,7 +320,7 @@ func (d Description) AtRelease(release kind.Release) (Description, error) {
 
 // AtVersions is the handler at the version that was chosen for it, if there is one and it is not that of the description.
 func (d Description) AtVersions(chosen kind.Versions) (Description, error) {
-	program := d.program()
+	program := d.Program()
 	version := chosen.Of(program)
 	if version == "" || version == d.Version {
 		return d, nil
@@ -328,8 +328,8 @@ func (d Description) AtVersions(chosen kind.Versions) (Description, error) {
 	return d.AtRelease(kind.Release{Program: program, Version: version})
 }
 
-// program is the one whose releases the handler that comes with the product is; "" if it is none of them.
-func (d Description) program() kind.Program {
+// Program is the one whose releases the handler that comes with the product is; "" if it is none of them.
+func (d Description) Program() kind.Program {
 	if r, ok := kind.ReleaseNamed(d.Image.Recipe); ok && d.Embedded() {
 		return r.Program
 	}
@@ -339,9 +339,9 @@ func (d Description) program() kind.Program {
 // AtVersions are the handler under test and another one, nil if there is none, at the versions that were chosen. It is
 // an error if a version was chosen for a handler that is neither of them.
 func AtVersions(chosen kind.Versions, under Description, other *Description) (Description, *Description, error) {
-	names, programs := under.Name, []kind.Program{under.program()}
+	names, programs := under.Name, []kind.Program{under.Program()}
 	if other != nil {
-		names, programs = names+" and "+other.Name, append(programs, other.program())
+		names, programs = names+" and "+other.Name, append(programs, other.Program())
 	}
 	for _, p := range []kind.Program{kind.Karpenter, kind.NTH} {
 		if version := chosen.Of(p); version != "" && !slices.Contains(programs, p) {

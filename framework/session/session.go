@@ -464,6 +464,10 @@ func (s *Session) NoSystem() string {
 	return s.cannot
 }
 
+// Cannot is why nothing can be drilled here, or with this handler, such as an image that cannot be had; "" if that is
+// possible.
+func (s *Session) Cannot() string { return s.cannot }
+
 // Unrestored is the folder of the attempt after which the cluster was left as it was, or "".
 func (s *Session) Unrestored() string { return s.unrestored }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/session"
+	"github.com/spotdrill/spotdrill/kind"
 	"github.com/spotdrill/spotdrill/reports"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
@@ -42,6 +43,9 @@ type Options struct {
 	// Session returns the options of a session with a version of the program. What is played, and where its
 	// results are, is added.
 	Session func(version string) (session.Options, error)
+	// InCluster returns the release of a part of the cluster that runs in all drills with a version; nil if Session
+	// has the version.
+	InCluster func(version string) kind.Release
 	// Log gets the progress, in the form of fmt.Printf without a line break.
 	Log func(format string, args ...any)
 }
@@ -178,15 +182,32 @@ func (o Options) play(ctx context.Context, p Part) error {
 	if err != nil {
 		return err
 	}
-	broken := run.SetUp(ctx)
-	if broken == nil {
-		broken = run.DrillAll(ctx)
+	if err := run.SetUp(ctx); err != nil {
+		return errors.Join(err, run.Finish(context.WithoutCancel(ctx)))
 	}
-	broken = errors.Join(broken, run.Finish(context.WithoutCancel(ctx)))
-	if r := run.Report(); broken == nil && r != nil && r.EndedEarly != "" {
-		broken = fmt.Errorf("the run with version %s ended before its last drill: %s", p.Version, r.EndedEarly)
+	if err := o.ready(ctx, run, p.Version); err != nil {
+		// Nothing was played: in a report, that would be drills that were skipped.
+		return errors.Join(err, run.Restore(ctx), os.RemoveAll(run.Folder()))
+	}
+	broken := errors.Join(run.DrillAll(ctx), run.Finish(context.WithoutCancel(ctx)))
+	if early := run.Report().EndedEarly; broken == nil && early != "" {
+		broken = fmt.Errorf("the run with version %s ended before its last drill: %s", p.Version, early)
 	}
 	return broken
+}
+
+// ready makes the system run the version, or reports why it cannot.
+func (o Options) ready(ctx context.Context, run *session.Session, version string) error {
+	if why := run.Cannot(); why != "" {
+		return fmt.Errorf("%s %s cannot be drilled here: %s", o.Program, version, why)
+	}
+	if o.InCluster == nil {
+		return nil
+	}
+	if err := run.Running().UseRelease(ctx, o.InCluster(version)); err != nil {
+		return fmt.Errorf("run %s %s in the cluster: %w", o.Program, version, err)
+	}
+	return run.Report().PlayIn(run.Running().Environment)
 }
 
 // compare compares what was played, and writes it. There is nothing to write before both sides have a run.
