@@ -200,3 +200,16 @@ func TestTheDrillsOfTheRulesExist(t *testing.T) {
 		}
 	}
 }
+
+// What an error shows for an export is what the help and the page show.
+func TestTheExportIsEverywhereTheSame(t *testing.T) {
+	for _, page := range []string{"help.txt", "../../docs/advice.md"} {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Count(string(text), "kubectl get nodes,") != 1 || !strings.Contains(string(text), exports+" | spotdrill recommend -f -") {
+			t.Errorf("%s does not show %s", page, exports)
+		}
+	}
+}

@@ -71,21 +71,21 @@ var valuesIn = map[string][]string{
 func (m *Manifests) addValues(from source, fields map[string]any, namespace string) (used bool, err error) {
 	if kind, _ := fields["kind"].(string); kind != "" {
 		for _, path := range valuesIn[kind] {
-			at := append(slices.Clone(from.path), steps(path)...)
 			value, _ := lookUp(fields, path)
-			below, _ := value.(map[string]any)
-			in := source{in: from.in, path: at}
-			if text, ok := value.(string); ok {
-				if err := yaml.Unmarshal([]byte(text), &below); err != nil {
-					return false, fmt.Errorf("%s: %w", path, err)
-				}
-				in = source{in: from.in.within(text, at...)}
+			found, err := m.addValuesAt(source{in: from.in, path: append(slices.Clone(from.path), steps(path)...)}, value, namespace)
+			if used = used || found; err != nil {
+				return used, fmt.Errorf("%s: %w", path, err)
 			}
-			if len(below) > 0 {
-				found, err := m.addValues(in, below, namespace)
-				used = used || found
-				if err != nil {
-					return used, err
+		}
+		several, _ := lookUp(fields, "spec.sources")
+		sources, _ := several.([]any)
+		for i, one := range sources { // of an Application
+			of, _ := one.(map[string]any)
+			for _, path := range []string{"helm.valuesObject", "helm.values"} {
+				value, _ := lookUp(of, path)
+				found, err := m.addValuesAt(source{in: from.in, path: append(append(slices.Clone(from.path), "spec", "sources", i), steps(path)...)}, value, namespace)
+				if used = used || found; err != nil {
+					return used, fmt.Errorf("spec.sources[%d].%s: %w", i, path, err)
 				}
 			}
 		}
@@ -103,6 +103,21 @@ func (m *Manifests) addValues(from source, fields map[string]any, namespace stri
 		}
 	}
 	return used, nil
+}
+
+// addValuesAt adds the values that an object has as fields or as a text.
+func (m *Manifests) addValuesAt(at source, value any, namespace string) (used bool, err error) {
+	fields, _ := value.(map[string]any)
+	if text, ok := value.(string); ok {
+		if err := yaml.Unmarshal([]byte(text), &fields); err != nil {
+			return false, err
+		}
+		at = source{in: at.in.within(text, at.path...)}
+	}
+	if len(fields) == 0 {
+		return false, nil
+	}
+	return m.addValues(at, fields, namespace)
 }
 
 // render makes objects of the values, as their charts do, unless the files have what a chart makes.
