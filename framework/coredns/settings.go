@@ -86,7 +86,7 @@ type Settings struct {
 // Amount is a number of pods, or a share of them such as 33%.
 type Amount string
 
-var amount = regexp.MustCompile(`^([0-9]{1,4}|[0-9]{1,2}%|100%)$`)
+var amount = regexp.MustCompile(`^(\d{1,4}|\d{1,2}%|100%)$`)
 
 // Valid reports whether it is one.
 func (a Amount) Valid() bool { return amount.MatchString(string(a)) }

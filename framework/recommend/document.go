@@ -99,8 +99,8 @@ func (d *document) node(path []any) (at *yamlnodes.Node, line int, whole bool) {
 
 // childOf is the child of a node, and the line of its key.
 func childOf(at *yamlnodes.Node, step any) (child *yamlnodes.Node, line int) {
-	switch {
-	case at.Kind == yamlnodes.SequenceNode:
+	switch at.Kind {
+	case yamlnodes.SequenceNode:
 		i, ok := step.(int)
 		for n, item := range at.Content {
 			if of, _ := childOf(item, "name"); !ok && of != nil && of.Value == step {
@@ -110,7 +110,7 @@ func childOf(at *yamlnodes.Node, step any) (child *yamlnodes.Node, line int) {
 		if ok && i < len(at.Content) {
 			return at.Content[i], at.Content[i].Line
 		}
-	case at.Kind == yamlnodes.MappingNode:
+	case yamlnodes.MappingNode:
 		for i := 0; i+1 < len(at.Content); i += 2 {
 			if at.Content[i].Value == step {
 				return at.Content[i+1], at.Content[i].Line

@@ -361,12 +361,12 @@ func (s *System) loadImage(ctx context.Context) error {
 // start when there is a pod network.
 func (s *System) loadDNS(ctx context.Context) error {
 	return s.timed("CoreDNS's image in the nodes", func() error {
-		workers, err := s.Cluster.Workers()
+		nodes, err := s.Cluster.Workers()
 		if err != nil {
 			return err
 		}
-		all := append(workers, s.opts.Cluster+"-control-plane")
-		return nodeimages.LoadAs(ctx, s.engine, s.dnsImage.held, s.dnsImage.release.Public(), all)
+		nodes = append(nodes, s.opts.Cluster+"-control-plane")
+		return nodeimages.LoadAs(ctx, s.engine, s.dnsImage.held, s.dnsImage.release.Public(), nodes)
 	})
 }
 
