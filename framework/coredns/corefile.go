@@ -4,6 +4,7 @@
 package coredns
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -84,10 +85,10 @@ func Read(s Source) Corefile {
 	if err != nil {
 		c.Unread = append(slices.Clone(c.Unread), "what follows the error in "+err.Error())
 	}
-	keys := map[string]bool{}
+	keys := map[string]string{}
 	for _, b := range p.blocks {
 		c.add(b)
-		p.refuse(again(b, keys))
+		p.twice(again(b, keys))
 	}
 	c.Refused, c.Doubt = p.refused, p.doubt
 	if len(c.Unread) > 0 {
@@ -224,9 +225,9 @@ func times(tokens []caddyfile.Token) (n int) {
 // transports are the ports of an address without one, by what it begins with.
 var transports = map[string]string{"dns": "53", "tls": "853", "quic": "853", "grpc": "443", "https": "443", "https3": "443"}
 
-// again is an error if an address of a server block is none, or one that another block has. Blocks with
-// bind or view may share one. Case counts.
-func again(b block, seen map[string]bool) error {
+// again is an error if an address of a server block is none, or one that another block has, if only in another case.
+// Blocks with bind or view may share one.
+func again(b block, seen map[string]string) (err error, otherCase bool) {
 	for _, key := range b.keys {
 		transport, zone, given := strings.Cut(key, "://")
 		if !given || transports[transport] == "" {
@@ -237,7 +238,7 @@ func again(b block, seen map[string]bool) error {
 			if n, err := strconv.Atoi(zone[i+1:]); err == nil {
 				zone, port = zone[:i], zone[i+1:]
 				if n > mostPort {
-					return fmt.Errorf("the address %s: there is no such port", key)
+					return fmt.Errorf("the address %s: there is no such port", key), false
 				}
 			}
 		}
@@ -245,18 +246,34 @@ func again(b block, seen map[string]bool) error {
 			continue
 		}
 		if zone = strings.TrimSuffix(zone, "."); zone == "" && !strings.Contains(key, ".") || strings.HasPrefix(zone, ".") || strings.Contains(zone, "..") {
-			return fmt.Errorf("the address %q has no zone; before a comma is no blank", key)
+			return fmt.Errorf("the address %q has no zone; before a comma is no blank", key), false
 		}
 		address := transport + "://" + zone + ".:" + port
 		if b.has("bind") || b.has("view") {
 			continue
 		}
-		if seen[address] {
-			return fmt.Errorf("the address %s is defined twice", key)
+		folded := strings.ToLower(address)
+		if was, found := seen[folded]; found {
+			return fmt.Errorf("the address %s is defined twice", key), was != address
 		}
-		seen[address] = true
+		seen[folded] = address
 	}
-	return nil
+	return nil, false
+}
+
+// ignoresCase is the first CoreDNS to which A.test and a.test are the same zone.
+const ignoresCase = "v1.14.7"
+
+// twice refuses the Corefile for an address that it has again; for one in another case by the version, if that is known.
+func (p *parser) twice(err error, otherCase bool) {
+	version, known := versionOf(cmp.Or(p.source.Tag, ignoresCase)) // without a tag, it is the latest
+	since, _ := versionOf(ignoresCase)
+	switch {
+	case err == nil || !otherCase || known && slices.Compare(version, since) >= 0:
+		p.refuse(err)
+	case !known:
+		p.doubt = cmp.Or(p.doubt, fmt.Sprintf("%v, in another case, which CoreDNS refuses since %s", err, ignoresCase))
+	}
 }
 
 var delayBlock = regexp.MustCompile(`(?s)\ndelayed\.spotdrill\.test:53 \{.*?\n\}\n`)

@@ -95,7 +95,7 @@ func TestWhatACorefileSaysAboutTermination(t *testing.T) {
 		"ready twice in a block":              {". {\n ready\n ready\n}\n", Corefile{Ready: at("8181"), Refused: "ready is there 2 times"}},
 		"an address twice":                    {".:53 {\n ready\n}\n. {\n whoami\n}\n", Corefile{Ready: at("8181"), Refused: "the address . is defined twice"}},
 		"an address twice, with a view":       {".:53 {\n ready\n view a {\n expr true\n }\n}\n. {\n whoami\n}\n", Corefile{Ready: at("8181")}},
-		"an address twice, in another case":   {"a.test {\n}\nA.test {\n}\n", Corefile{}},
+		"an address twice, in another case":   {"a.test {\n}\nA.test {\n}\n", Corefile{Refused: "the address A.test is defined twice"}},
 		"an address twice, by its transport":  {"tls://a.test {\n}\ntls://a.test.:853 {\n}\n", Corefile{Refused: "the address tls://a.test.:853 is defined twice"}},
 		"a zone by several transports":        {"tls://a.test {\n}\na.test {\n}\n", Corefile{}},
 		"a blank before a comma":              {"a.test , b.test {\n}\n", Corefile{Refused: `the address "" has no zone`}},

@@ -78,3 +78,18 @@ func writeDirectives(t *testing.T, version, head string) {
 		t.Fatal(err)
 	}
 }
+
+func TestZonesThatDifferByCaseAreOneSinceAVersion(t *testing.T) {
+	for tag, want := range map[string]struct{ refused, doubt string }{
+		"v1.14.6":         {},
+		"v1.14.7":         {refused: "the address A.test is defined twice"},
+		"":                {refused: "the address A.test is defined twice"},
+		"of-our-own":      {doubt: "the address A.test is defined twice, in another case, which CoreDNS refuses since v1.14.7"},
+		"1.11.4-eksbuild": {},
+	} {
+		c := Read(Source{Text: "a.test {\n}\nA.test {\n}\n", Tag: tag})
+		if c.Refused != want.refused || c.Doubt != want.doubt {
+			t.Errorf("%q: refused for %q, in doubt for %q, want %+v", tag, c.Refused, c.Doubt, want)
+		}
+	}
+}
