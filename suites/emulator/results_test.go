@@ -60,7 +60,7 @@ func shortened(message string) string {
 }
 
 func (r results) write(folder string) error {
-	text, err := yaml.Marshal(r)
+	text, err := yaml.Dump(r, yaml.WithV3Defaults(), yaml.WithIndent(2), yaml.WithLineWidth(-1))
 	if err != nil {
 		return err
 	}
