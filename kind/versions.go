@@ -1,7 +1,6 @@
 package kind
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -97,14 +96,14 @@ func (o ImageOptions) complete(p Program, given string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	i := slices.IndexFunc(known, func(r Release) bool { return r.matches(version) })
+	r, found := newest(known, version, func(Release) bool { return true })
 	switch {
-	case i < 0:
+	case !found:
 		return "", fmt.Errorf("%w: --%s is %q; can be had: %s", ErrUnknownVersion, p, given, had(known))
 	case p == Kubernetes:
 		return version, nil
 	}
-	return known[i].Version, nil
+	return r.Version, nil
 }
 
 // matches reports whether a release is the version, or one of that minor.
@@ -165,7 +164,7 @@ func (o ImageOptions) known(p Program) ([]Release, error) {
 			}
 		}
 	}
-	slices.SortFunc(known, func(a, b Release) int { return cmp.Compare(0, semver.Compare(a.Version, b.Version)) })
+	slices.SortFunc(known, func(a, b Release) int { return semver.Compare(b.Version, a.Version) })
 	return known, nil
 }
 

@@ -326,7 +326,7 @@ func TestAtVersions(t *testing.T) {
 	}
 }
 
-// A definition of the manifests stands in the place of the release's.
+// A definition in the manifests replaces the release's.
 func TestADescriptionsOwnDefinitionsComeFirst(t *testing.T) {
 	folder := t.TempDir()
 	for name, text := range map[string]string{

@@ -41,13 +41,8 @@ type values struct {
 
 // lookUp is a value by its keys, such as settings.clusterName.
 func lookUp(in map[string]any, path string) (any, bool) {
-	key, rest, more := strings.Cut(path, ".")
-	value, ok := in[key]
-	if !ok || !more {
-		return value, ok
-	}
-	below, _ := value.(map[string]any)
-	return lookUp(below, rest)
+	value, found, err := unstructured.NestedFieldNoCopy(in, strings.Split(path, ".")...)
+	return value, found && err == nil // no map on the way is as good as no value
 }
 
 // steps are the keys of such a path, for a document.

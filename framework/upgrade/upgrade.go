@@ -229,6 +229,10 @@ func (o Options) compare(ctx context.Context) (reports.Changes, error) {
 
 // reports are the runs of both sides with the chosen scenarios only, in the order in which they were played.
 func (o Options) reports(ctx context.Context) (before, after []*reports.Report, err error) {
+	want, err := o.Session(o.From)
+	if err != nil {
+		return nil, nil, err
+	}
 	load := func(side Side) ([]*reports.Report, error) {
 		dir := filepath.Join(o.Folder(), string(side))
 		if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) {
@@ -239,7 +243,7 @@ func (o Options) reports(ctx context.Context) (before, after []*reports.Report, 
 			return nil, fmt.Errorf("read what was played before: %w; remove the folder to begin again", err)
 		}
 		for _, r := range loaded {
-			if err := o.belongs(r); err != nil {
+			if err := o.belongs(r, want); err != nil {
 				return nil, fmt.Errorf("%s has run %s, %w; choose another folder with --out", dir, r.Run, err)
 			}
 			r.Results = slices.DeleteFunc(r.Results, func(e reports.Entry) bool {
@@ -254,12 +258,8 @@ func (o Options) reports(ctx context.Context) (before, after []*reports.Report, 
 	return before, after, err
 }
 
-// belongs reports why a run cannot be a part of this comparison.
-func (o Options) belongs(r *reports.Report) error {
-	want, err := o.Session(o.From)
-	if err != nil {
-		return err
-	}
+// belongs reports why a run cannot be a part of this comparison, whose sessions are as want.
+func (o Options) belongs(r *reports.Report, want session.Options) error {
 	for _, part := range []struct{ what, has, want string }{
 		{"set", string(r.Set), string(o.Set)},
 		{"handler", r.Handler.Name, want.Handler.Name},
