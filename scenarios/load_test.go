@@ -19,7 +19,7 @@ import (
 var invalid = map[string][]string{
 	"invalid-several-unread": {
 		`9: unknown field "colour" in the document; allowed: apiVersion, checks, coredns, counterpart, deadline, description, feature, handler, kind, name, nodes, observe, probe, profile, secondHandler, sets, setting, settle, source, steps, title, workload`,
-		`10: unknown field "shape" in coredns; allowed: antiAffinity, autoScaling, corefile, daemonSet, delay, doNotDisrupt, gracePeriod, lameduck, maxUnavailable, memory, minAvailable, placement, podENI, preStop, readiness, replicas, rollout, shareNodes, tolerations, topologySpread, unhealthyPodEvictionPolicy, unsafe`,
+		`10: unknown field "shape" in coredns; allowed: antiAffinity, autoScaling, corefile, daemonSet, delay, doNotDisrupt, gracePeriod, lameduck, maxUnavailable, memory, minAvailable, placement, podENI, port, preStop, readiness, replicas, rollout, shareNodes, tolerations, topologySpread, trafficDistribution, unhealthyPodEvictionPolicy, unsafe`,
 		`10: "20" is not a duration; write a number with its unit, such as 500ms, 5s or 2m`,
 		`15: unknown field "when" in reclaim; allowed: after, at, node, shutdown`,
 		`18: unknown field "maximum" in losses; allowed: answered, exceptConntrack, max, maxWindow, minWindow, mode, of`,
@@ -134,7 +134,7 @@ var invalid = map[string][]string{
 	"invalid-field":                             {`23: unknown field "settel" in the document; did you mean "settle"? allowed: apiVersion, checks, coredns, counterpart, deadline, description, feature, handler, kind, name, nodes, observe, probe, profile, secondHandler, sets, setting, settle, source, steps, title, workload`},
 	"invalid-field-in-node":                     {`17: unknown field "capacty" in victim; did you mean "capacity"? allowed: capacity, launched, prepared, runs`},
 	"invalid-field-in-step":                     {`22: unknown field "when" in reclaim; allowed: after, at, node, shutdown`},
-	"invalid-field-nested":                      {`13: unknown field "lame" in coredns; did you mean "lameduck"? allowed: antiAffinity, autoScaling, corefile, daemonSet, delay, doNotDisrupt, gracePeriod, lameduck, maxUnavailable, memory, minAvailable, placement, podENI, preStop, readiness, replicas, rollout, shareNodes, tolerations, topologySpread, unhealthyPodEvictionPolicy, unsafe`},
+	"invalid-field-nested":                      {`13: unknown field "lame" in coredns; did you mean "lameduck"? allowed: antiAffinity, autoScaling, corefile, daemonSet, delay, doNotDisrupt, gracePeriod, lameduck, maxUnavailable, memory, minAvailable, placement, podENI, port, preStop, readiness, replicas, rollout, shareNodes, tolerations, topologySpread, trafficDistribution, unhealthyPodEvictionPolicy, unsafe`},
 	"invalid-field-twice":                       {`24: mapping key "settle" already defined at line 23`},
 	"invalid-grace-period":                      {`15: coredns.gracePeriod: 5s is not a whole number of seconds above lameduck (5s), so the pod would be killed before it is done; unsafe: true permits that`},
 	"invalid-unsafe":                            {`16: coredns.unsafe: is only allowed with a grace period that is not above lameduck (5s)`},

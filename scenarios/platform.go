@@ -266,6 +266,16 @@ func (p *Platform) settings(data []byte, own Scenario) coredns.Settings {
 	if set("corefile") && !set("lameduck") {
 		c.Lameduck = own.CoreDNS.Lameduck
 	}
+	// The port is that of the Corefile.
+	switch {
+	case set("port") == set("corefile"):
+	case set("corefile"):
+		c.Port = own.CoreDNS.Port
+	case c.Corefile != "":
+		if text, err := coredns.WithPort(c.Corefile, c.PodPort()); err == nil { // otherwise the loader shows why
+			c.Corefile = text
+		}
+	}
 	// A budget has one of the two forms.
 	if set("minAvailable") {
 		c.MaxUnavailable, c.UnhealthyPodEvictionPolicy = "", own.CoreDNS.UnhealthyPodEvictionPolicy

@@ -126,6 +126,31 @@ func TestAPlatformRunsADaemonSetUnlessTheScenarioNeedsADeployment(t *testing.T) 
 	}
 }
 
+// The port belongs to the Corefile: a scenario that sets one of them gets no other of the platform.
+func TestThePortOfAPlatformIsThatOfItsCorefile(t *testing.T) {
+	loader := verdict.Scenarios()
+	loader.Platform = platform(t, "openshift")
+	for name, of := range map[string]struct {
+		coredns string
+		port    int
+	}{
+		"none of both":   {"lameduck: 7s", 5353},
+		"a Corefile":     {"corefile: \".:53 {\\n  whoami\\n}\\n\"", 53},
+		"a port":         {"port: 1053", 1053},
+		"the usual port": {"port: 53", 53},
+		"both":           {"port: 1053, corefile: \".:1053 {\\n  whoami\\n}\\n\"", 1053},
+	} {
+		s, err := writtenFor(loader, corednsOf(of.coredns))
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if err := coredns.Read(coredns.Source{Text: s.CoreDNS.Corefile}).ServesAt(of.port); s.CoreDNS.PodPort() != of.port || err != nil || s.CoreDNS.TrafficDistribution != coredns.PreferSameNode {
+			t.Errorf("%s: port %d, %v, want %d", name, s.CoreDNS.PodPort(), err, of.port)
+		}
+	}
+}
+
 func TestEveryPresetDiffersFromTheOthers(t *testing.T) {
 	var seen []coredns.Settings
 	for _, name := range Platforms() {

@@ -11,6 +11,10 @@ import (
 
 // written is a scenario as a user writes it: a header, and what is particular to it.
 func written(particular string) (Scenario, error) {
+	return writtenFor(verdict.Scenarios(), particular)
+}
+
+func writtenFor(loader Loader, particular string) (Scenario, error) {
 	const header = `apiVersion: spotdrill.dev/v1alpha1
 kind: Scenario
 name: written
@@ -24,7 +28,7 @@ nodes: {victim: {capacity: spot}}
 deadline: {fast: 25s, full: 120s}
 settle: 3s
 `
-	return verdict.Scenarios().Parse("written.yaml", []byte(header+particular))
+	return loader.Parse("written.yaml", []byte(header+particular))
 }
 
 func corednsOf(settings string) string {
@@ -33,6 +37,15 @@ func corednsOf(settings string) string {
 
 func probeOf(settings string) string {
 	return "probe: {" + settings + "}\nsteps:\n- reclaim: {node: victim}\nchecks:\n- losses: {of: dns, mode: all, maxWindow: 60s}"
+}
+
+// onPort is a scenario with that port and Corefile.
+func onPort(port string, lines ...string) string {
+	text := "coredns:\n  corefile: |\n    " + strings.Join(lines, "\n    ")
+	if port != "" {
+		text += "\n  port: " + port
+	}
+	return text + "\nprobe: {}\nsteps:\n- reclaim: {node: victim}\nchecks:\n- losses: {of: dns, mode: fresh, maxWindow: 60s}"
 }
 
 // corefileOf is a scenario with an own Corefile of one server block.
@@ -105,6 +118,18 @@ checks:
 		"a Corefile with a lameduck of somewhere":               {corefileOf("health {", "lameduck {$LAMEDUCK}", "}"), "coredns.lameduck: is required: that of the Corefile is unknown: line 3: lameduck {$LAMEDUCK}: the value of this environment variable is unknown", nil},
 		"a Corefile whose ready no probe reaches":               {corefileOf("ready 127.0.0.1:8181"), "coredns.corefile: ready is at 127.0.0.1:8181, which the readiness probe does not reach", nil},
 		"a Corefile whose health none reaches":                  {corefileOf("health 127.0.0.1:8080"), "coredns.corefile: health is at 127.0.0.1:8080, which the liveness probe does not reach", nil},
+		"a port that is none":                                   {corednsOf("port: 65536"), "coredns.port: 65536 is not within 1 to 65535", nil},
+		"a negative port":                                       {corednsOf("port: -1"), "coredns.port: -1 is not within 1 to 65535", nil},
+		"a port in words":                                       {corednsOf("port: dns"), "coredns.port", nil},
+		"a port that health needs":                              {corednsOf("port: 8080"), "coredns.port: CoreDNS needs 8080 itself", nil},
+		"a port that the Corefile's ready needs":                {onPort("9191", ".:9191 {", "ready :9191", "}"), "coredns.port: CoreDNS needs 9191 itself", nil},
+		"a traffic distribution that is none":                   {corednsOf("trafficDistribution: PreferLocal"), `coredns.trafficDistribution: "PreferLocal" is not known`, nil},
+		"a Corefile at another port":                            {onPort("5353", ".:53 {", "}"), "coredns.corefile: the Service sends all queries to port 5353 of the pods, but line 1: the server block .:53 is at port 53; set coredns.port", nil},
+		"a Corefile at another port by default":                 {onPort("5353", ". {", "}"), "the server block . is at port 53", nil},
+		"a Corefile at another port than 53":                    {onPort("", ".:5353 {", "}"), "the Service sends all queries to port 53 of the pods, but line 1: the server block .:5353 is at port 5353", nil},
+		"a Corefile with a zone at another port":                {onPort("5353", ".:5353 {", "}", "example.test:53 {", "}"), "the server block example.test:53 is at port 53", nil},
+		"a Corefile at a port that is unknown":                  {onPort("5353", ".:{$PORT} {", "}"), "the port of the server block .:{$PORT} is unknown", nil},
+		"a Corefile at the port":                                {onPort("5353", ".:5353 {", "whoami", "}", "example.test:5353 {", "whoami", "}"), "", nil},
 		"a Corefile with other ports":                           {corefileOf("health :8081", "ready :8282"), "", nil},
 		"UDP and TCP":                                           {probeOf("transport: [udp, tcp]"), "", nil},
 		"both":                                                  {probeOf("transport: both"), "", nil},

@@ -13,7 +13,6 @@ import (
 	"golang.org/x/sync/errgroup"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/util/retry"
@@ -50,6 +49,8 @@ const readyTimeout = 2 * time.Minute
 // Pod is a running CoreDNS pod.
 type Pod struct {
 	Name, Node, IP string
+	// Port is where it answers.
+	Port uint16
 }
 
 const (
@@ -111,6 +112,9 @@ func (d *CoreDNS) Set(ctx context.Context, want coredns.Settings) error {
 	if err := d.setBudget(ctx, budgetOf(want)); err != nil {
 		return err
 	}
+	if err := d.setServing(ctx, servingOf(want)); err != nil {
+		return err
+	}
 	if err := d.removeDaemonSet(ctx); err != nil {
 		return err
 	}
@@ -122,6 +126,7 @@ func (d *CoreDNS) Set(ctx context.Context, want coredns.Settings) error {
 		if c, before := containerOf(&deploy.Spec), containerOf(&original.Deployment); c != nil && before != nil {
 			c.Image = image
 			setRequests(c, before, want)
+			setPort(c, before, want)
 			setLife(c, before, want, coredns.Read(coredns.Source{Text: text}))
 		}
 	})
@@ -241,7 +246,7 @@ func (d *CoreDNS) whyNotSet(ctx context.Context, mark, text string, want coredns
 	if len(ips) != n {
 		return fmt.Sprintf("%s, want %d", history.Count(len(ips), "pod"), n)
 	}
-	if why := d.whyNotServed(ctx, ips); why != "" {
+	if why := d.whyNotServed(ctx, ips, servingOf(want)); why != "" {
 		return why
 	}
 	var group errgroup.Group
@@ -250,31 +255,6 @@ func (d *CoreDNS) whyNotSet(ctx context.Context, mark, text string, want coredns
 	}
 	if err := group.Wait(); err != nil {
 		return err.Error()
-	}
-	return ""
-}
-
-// whyNotServed returns why the ready addresses of the EndpointSlices are not those of the
-// pods, or "".
-func (d *CoreDNS) whyNotServed(ctx context.Context, want []string) string {
-	slicesOf, err := d.client.DiscoveryV1().EndpointSlices(namespace).List(ctx, metav1.ListOptions{
-		LabelSelector: discoveryv1.LabelServiceName + "=" + service,
-	})
-	if err != nil {
-		return err.Error()
-	}
-	var got []string
-	for _, s := range slicesOf.Items {
-		for _, e := range s.Endpoints {
-			if ptr.Deref(e.Conditions.Ready, true) {
-				got = append(got, e.Addresses...)
-			}
-		}
-	}
-	slices.Sort(got)
-	slices.Sort(want)
-	if !slices.Equal(got, want) {
-		return fmt.Sprintf("the EndpointSlices have %v, the pods %v", got, want)
 	}
 	return ""
 }
@@ -302,7 +282,7 @@ func (d *CoreDNS) ReadyPods(ctx context.Context) ([]Pod, error) {
 	var out []Pod
 	for i := range pods {
 		if p := &pods[i]; podutils.IsPodReady(p) && p.DeletionTimestamp == nil {
-			out = append(out, Pod{Name: p.Namespace + "/" + p.Name, Node: p.Spec.NodeName, IP: p.Status.PodIP})
+			out = append(out, Pod{Name: p.Namespace + "/" + p.Name, Node: p.Spec.NodeName, IP: p.Status.PodIP, Port: portOf(p)})
 		}
 	}
 	slices.SortFunc(out, func(a, b Pod) int { return strings.Compare(a.Node+a.Name, b.Node+b.Name) })
@@ -317,15 +297,6 @@ func (d *CoreDNS) HasPods(ctx context.Context, n int) (bool, error) {
 	}
 	ready, err := d.ReadyPods(ctx)
 	return len(all) == n && len(ready) == n, err
-}
-
-// ServiceIP returns the cluster IP of kube-dns, which pods use as their resolver.
-func (d *CoreDNS) ServiceIP(ctx context.Context) (string, error) {
-	svc, err := d.client.CoreV1().Services(namespace).Get(ctx, service, metav1.GetOptions{})
-	if err != nil {
-		return "", fmt.Errorf("read Service kube-dns: %w", err)
-	}
-	return svc.Spec.ClusterIP, nil
 }
 
 // UseImage makes Set run CoreDNS from another image, which the workers have; "" for

@@ -93,29 +93,33 @@ func EditedLameduck(lameduck time.Duration) CorefileEdit {
 	return CorefileEdit{change, func(line string) bool { return strings.HasSuffix(line, "[INFO] Reloading complete") }, false}
 }
 
-// What edits add to the Corefile.
+// What edits add to the Corefile, at the port of its first server block.
 const (
 	reloadBlock = `
-reload.spotdrill.test:53 {
+reload.spotdrill.test:%d {
     kubernetes reload.spotdrill.test {
         endpoint http://127.0.0.1:1
     }
 }
 `
 	brokenBlock = `
-broken.spotdrill.test:53 {
+broken.spotdrill.test:%d {
     no-such-plugin
 }
 `
 )
 
 func appended(block string) func(string) (string, error) {
-	return func(corefile string) (string, error) { return withoutEdits(corefile) + block, nil }
+	return func(corefile string) (string, error) { return withoutEdits(corefile) + atPortOf(corefile, block), nil }
 }
 
 // withoutEdits returns the Corefile without what edits added.
 func withoutEdits(corefile string) string {
-	return strings.NewReplacer(reloadBlock, "", brokenBlock, "").Replace(corefile)
+	return strings.NewReplacer(atPortOf(corefile, reloadBlock), "", atPortOf(corefile, brokenBlock), "").Replace(corefile)
+}
+
+func atPortOf(corefile, block string) string {
+	return fmt.Sprintf(block, coredns.Read(coredns.Source{Text: corefile}).Port())
 }
 
 // editTimeout bounds the wait until the pods have taken an edit: the kubelet looks at the files of

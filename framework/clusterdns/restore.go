@@ -26,6 +26,7 @@ type state struct {
 	Deployment appsv1.DeploymentSpec             `json:"deployment"`
 	DaemonSet  bool                              `json:"daemonSet,omitempty"`
 	Budget     *policyv1.PodDisruptionBudgetSpec `json:"budget,omitempty"` // nil without one
+	Serving    serving                           `json:"serving,omitzero"` // zero as kubeadm sets it
 }
 
 // present reads the current state.
@@ -38,8 +39,12 @@ func (d *CoreDNS) present(ctx context.Context) (state, error) {
 	if err != nil {
 		return state{}, err
 	}
+	svc, err := d.readService(ctx)
+	if err != nil {
+		return state{}, err
+	}
 	daemons, err := d.hasDaemonSet(ctx)
-	return state{Corefile: cm.Data["Corefile"], Deployment: deploy.Spec, DaemonSet: daemons, Budget: budget}, err
+	return state{Corefile: cm.Data["Corefile"], Deployment: deploy.Spec, DaemonSet: daemons, Budget: budget, Serving: servingBy(svc)}, err
 }
 
 // Restore restores CoreDNS to the state that it had when the cluster was created, and
@@ -59,6 +64,9 @@ func (d *CoreDNS) Restore(ctx context.Context) error {
 	if err := d.setBudget(ctx, original.Budget); err != nil {
 		return fmt.Errorf("restore CoreDNS: %w", err)
 	}
+	if err := d.setServing(ctx, original.Serving); err != nil {
+		return fmt.Errorf("restore CoreDNS: %w", err)
+	}
 	if err := d.removeDaemonSet(ctx); err != nil {
 		return fmt.Errorf("restore CoreDNS: %w", err)
 	}
@@ -66,11 +74,11 @@ func (d *CoreDNS) Restore(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("restore CoreDNS: %w", err)
 	}
-	return d.waitReady(ctx, int(ptr.Deref(original.Deployment.Replicas, 1)))
+	return d.waitReady(ctx, int(ptr.Deref(original.Deployment.Replicas, 1)), original.Serving)
 }
 
 // waitReady waits until that many CoreDNS pods are Ready and in the EndpointSlices.
-func (d *CoreDNS) waitReady(ctx context.Context, replicas int) error {
+func (d *CoreDNS) waitReady(ctx context.Context, replicas int, want serving) error {
 	return wait.Until(ctx, readyTimeout, "CoreDNS", func(ctx context.Context) string {
 		pods, err := d.ReadyPods(ctx)
 		if err != nil {
@@ -83,7 +91,7 @@ func (d *CoreDNS) waitReady(ctx context.Context, replicas int) error {
 		for _, p := range pods {
 			ips = append(ips, p.IP)
 		}
-		return d.whyNotServed(ctx, ips)
+		return d.whyNotServed(ctx, ips, want)
 	})
 }
 

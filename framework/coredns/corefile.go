@@ -229,18 +229,10 @@ var transports = map[string]string{"dns": "53", "tls": "853", "quic": "853", "gr
 // Blocks with bind or view may share one.
 func again(b block, seen map[string]string) (err error, otherCase bool) {
 	for _, key := range b.keys {
-		transport, zone, given := strings.Cut(key, "://")
-		if !given || transports[transport] == "" {
-			transport, zone = "dns", key
-		}
-		port := transports[transport]
-		if i := strings.LastIndex(zone, ":"); i >= 0 {
-			if n, err := strconv.Atoi(zone[i+1:]); err == nil {
-				zone, port = zone[:i], zone[i+1:]
-				if n > mostPort {
-					return fmt.Errorf("the address %s: there is no such port", key), false
-				}
-			}
+		at := serverAddressOf(key)
+		zone := at.zone
+		if n, _ := strconv.Atoi(at.port); n > mostPort {
+			return fmt.Errorf("the address %s: there is no such port", key), false
 		}
 		if isUnknown(key) || strings.Contains(zone, "/") { // a network may be several zones
 			continue
@@ -248,7 +240,7 @@ func again(b block, seen map[string]string) (err error, otherCase bool) {
 		if zone = strings.TrimSuffix(zone, "."); zone == "" && !strings.Contains(key, ".") || strings.HasPrefix(zone, ".") || strings.Contains(zone, "..") {
 			return fmt.Errorf("the address %q has no zone; before a comma is no blank", key), false
 		}
-		address := transport + "://" + zone + ".:" + port
+		address := at.transport + "://" + zone + ".:" + at.port
 		if b.has("bind") || b.has("view") {
 			continue
 		}
@@ -276,7 +268,7 @@ func (p *parser) twice(err error, otherCase bool) {
 	}
 }
 
-var delayBlock = regexp.MustCompile(`(?s)\ndelayed\.spotdrill\.test:53 \{.*?\n\}\n`)
+var delayBlock = regexp.MustCompile(`(?s)\ndelayed\.spotdrill\.test:\d+ \{.*?\n\}\n`)
 
 // WithDelay returns the Corefile with a server block that answers for DelayedName after d, in
 // place of a former one; 0 for none.
@@ -286,10 +278,10 @@ func WithDelay(text string, d time.Duration) string {
 		return text
 	}
 	return text + fmt.Sprintf(`
-%s:53 {
+%s:%d {
     erratic {
         delay 1 %s
     }
 }
-`, strings.TrimSuffix(DelayedName, "."), d)
+`, strings.TrimSuffix(DelayedName, "."), Read(Source{Text: text}).Port(), d)
 }

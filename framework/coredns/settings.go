@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -81,6 +82,12 @@ type Settings struct {
 	Corefile string `yaml:"corefile,omitempty"`
 	// ShareNodes lets pods with placement launched run on one node, if they fit.
 	ShareNodes bool `yaml:"shareNodes,omitempty"`
+	// Port is the port at which the pods answer, 1 to 65535; left out, 53. The Service has port 53 in any case. A Corefile of
+	// its own must have this port, too.
+	Port int `yaml:"port,omitempty"`
+	// TrafficDistribution is the field of the Service with that name: which pods it prefers. PreferSameNode needs Kubernetes
+	// v1.34. Left out, it prefers none. All nodes of a drill are in one zone, so by zone it has no effect.
+	TrafficDistribution TrafficDistribution `yaml:"trafficDistribution,omitempty"`
 }
 
 // Amount is a number of pods, or a share of them such as 33%.
@@ -221,8 +228,13 @@ func (s Settings) Equal(other Settings) bool { return reflect.DeepEqual(s, other
 
 // Text is the Corefile of a CoreDNS with the settings. Given is that of the cluster, which Corefile replaces.
 func (s Settings) Text(given string) (string, error) {
+	var err error
 	if s.Corefile != "" {
 		given = s.Corefile
+	} else if s.Port != 0 {
+		if given, err = WithPort(given, s.Port); err != nil {
+			return "", err
+		}
 	}
 	text, err := WithLameduck(given, s.Lameduck.D())
 	if err != nil {
@@ -271,7 +283,7 @@ func (s Settings) String() string {
 	if s.ShareNodes {
 		text += ", pods share nodes"
 	}
-	for _, change := range append(s.OfOperators(), s.ofScheduling()...) {
+	for _, change := range slices.Concat(s.OfOperators(), s.ofService(), s.ofScheduling()) {
 		text += ", " + change
 	}
 	if s.AutoScaling != (AutoScaling{}) {
@@ -314,10 +326,11 @@ func (s Settings) MarshalJSON() ([]byte, error) {
 		ReadinessTimeout string    `json:"readinessTimeout,omitempty"`
 		ReadinessDelay   string    `json:"readinessInitialDelay,omitempty"`
 		Scheduling       []string  `json:"scheduling,omitempty"`
+		Service          []string  `json:"service,omitempty"`
 	}{
 		s.lameduck(), s.Readiness.Period.D().String(), s.Readiness.FailureThreshold, s.GracePeriod.D().String(), s.Replicas, s.Placement, orNone(s.Delay), s.MinAvailable, s.DoNotDisrupt,
 		s.Memory, s.PodENI, s.ShareNodes, s.Unsafe, s.AutoScaling.String(), orNone(s.PreStop), tolerations, s.Corefile,
-		orNone(s.Readiness.Timeout), orNone(s.Readiness.InitialDelay), s.ofScheduling(),
+		orNone(s.Readiness.Timeout), orNone(s.Readiness.InitialDelay), s.ofScheduling(), s.ofService(),
 	})
 }
 
@@ -334,57 +347,4 @@ func orNone(d strict.Duration) string {
 		return ""
 	}
 	return d.D().String()
-}
-
-// Placement is where the CoreDNS pods run.
-type Placement string
-
-// The placements.
-const (
-	OnSpot     Placement = "spot"
-	OnOnDemand Placement = "on-demand"
-	Spread     Placement = "spread"   // evenly over spot and on-demand nodes
-	Anywhere   Placement = "anywhere" // on any node, preferably on different ones: as kubeadm sets it
-	// Launched pods require a node with the taint and the label LaunchedKey, one for each,
-	// which the handler launches.
-	Launched Placement = "launched"
-)
-
-// LaunchedKey is the taint and the label, with the value "true", of nodes that a handler
-// launches for the CoreDNS pods.
-const LaunchedKey = "spotdrill.dev/launched"
-
-// Placements lists every placement.
-func Placements() []Placement { return []Placement{OnSpot, OnOnDemand, Spread, Anywhere, Launched} }
-
-// Readiness is the readiness probe of the CoreDNS pods, an HTTP request for /ready.
-type Readiness struct {
-	// Period is the time between two probes, in whole seconds and at least 1s.
-	Period strict.Duration `yaml:"period"`
-	// FailureThreshold is the number of failures in a row after which a pod is not Ready.
-	FailureThreshold int `yaml:"failureThreshold"`
-	// Timeout is how long a probe waits for an answer, in whole seconds; left out, 1s.
-	Timeout strict.Duration `yaml:"timeout,omitempty"`
-	// InitialDelay is how long a container runs before its first probe, in whole seconds; left out, 0s.
-	InitialDelay strict.Duration `yaml:"initialDelay,omitempty"`
-}
-
-// String is the probe in words.
-func (r Readiness) String() string {
-	if r == (Readiness{}) {
-		return "no readiness probe"
-	}
-	text := fmt.Sprintf("readiness %s x %d", r.Period.D(), r.FailureThreshold)
-	if r.Timeout != 0 {
-		text += fmt.Sprintf(" timeout %s", r.Timeout.D())
-	}
-	if r.InitialDelay != 0 {
-		text += fmt.Sprintf(" after %s", r.InitialDelay.D())
-	}
-	return text
-}
-
-// Unready returns how long a pod that fails the probe stays Ready at most.
-func (r Readiness) Unready() time.Duration {
-	return r.Period.D() * time.Duration(r.FailureThreshold)
 }

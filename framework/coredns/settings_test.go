@@ -22,6 +22,8 @@ func TestSettingsInWordsAndAsJSON(t *testing.T) {
 	own := known
 	own.PreStop, own.Corefile = strict.Duration(7*time.Second), ".:53 {\n}\n"
 	own.Tolerations = []Toleration{{Key: "dedicated", Value: "dns", Effect: "NoSchedule"}, {Operator: Exists}, {Key: "spot", Operator: Exists, Effect: NoExecute, TolerationSeconds: new(int64(60))}}
+	openShift := known
+	openShift.Port, openShift.TrafficDistribution = 5353, PreferSameNode
 	for _, c := range []struct {
 		settings Settings
 		words    string
@@ -46,6 +48,10 @@ func TestSettingsInWordsAndAsJSON(t *testing.T) {
 		{
 			own, "lameduck 5s, readiness 1s x 3, grace period 1m30s, replicas 2, preStop 7s, tolerates dedicated=dns:NoSchedule, tolerates op=Exists, tolerates spot:NoExecute op=Exists for 60s, Corefile of its own",
 			`{"lameduck":"5s","readinessPeriod":"1s","failureThreshold":3,"gracePeriod":"1m30s","replicas":2,"preStop":"7s","tolerations":["dedicated=dns:NoSchedule","op=Exists","spot:NoExecute op=Exists for 60s"],"corefile":".:53 {\n}\n"}`,
+		},
+		{
+			openShift, `lameduck 5s, readiness 1s x 3, grace period 1m30s, replicas 2, port 5353, trafficDistribution PreferSameNode`,
+			`{"lameduck":"5s","readinessPeriod":"1s","failureThreshold":3,"gracePeriod":"1m30s","replicas":2,"service":["port 5353","trafficDistribution PreferSameNode"]}`,
 		},
 	} {
 		if got := c.settings.String(); got != c.words {

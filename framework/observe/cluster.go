@@ -4,11 +4,13 @@
 package observe
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"regexp"
 	"slices"
 	"strings"
@@ -27,6 +29,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/e2e-framework/klient"
 
+	"github.com/spotdrill/spotdrill/framework/coredns"
 	"github.com/spotdrill/spotdrill/framework/guard"
 )
 
@@ -86,23 +89,49 @@ func ready(n corev1.Node) bool {
 	})
 }
 
-func (c *Cluster) dnsPods(ctx context.Context, service types.NamespacedName) ([]string, error) {
+// dnsPods are the addresses of the CoreDNS pods that are ready and stay, with the port at which they answer.
+func (c *Cluster) dnsPods(ctx context.Context, service types.NamespacedName) ([]netip.AddrPort, error) {
 	list, err := c.Clientset.DiscoveryV1().EndpointSlices(service.Namespace).List(ctx, metav1.ListOptions{
 		LabelSelector: discoveryv1.LabelServiceName + "=" + service.Name,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list the endpoints of %s: %w", service, err)
 	}
-	var out []string
+	var out []netip.AddrPort
 	for _, s := range list.Items {
+		if s.AddressType == discoveryv1.AddressTypeFQDN {
+			continue
+		}
 		for _, e := range s.Endpoints {
-			if ptr.Deref(e.Conditions.Ready, true) && !ptr.Deref(e.Conditions.Terminating, false) {
-				out = append(out, e.Addresses...)
+			if !ptr.Deref(e.Conditions.Ready, true) || ptr.Deref(e.Conditions.Terminating, false) {
+				continue
+			}
+			for _, address := range e.Addresses {
+				ip, err := netip.ParseAddr(address)
+				if err != nil {
+					return nil, fmt.Errorf("read the endpoints of %s: %w", service, err)
+				}
+				out = append(out, netip.AddrPortFrom(ip, queryPort(s.Ports)))
 			}
 		}
 	}
-	slices.Sort(out)
+	slices.SortFunc(out, netip.AddrPort.Compare)
 	return slices.Compact(out), nil
+}
+
+// queryPort is the port of the pods for queries by UDP: the one named dns or, if none is, the first for UDP.
+func queryPort(ports []discoveryv1.EndpointPort) uint16 {
+	var first uint16
+	for _, p := range ports {
+		if ptr.Deref(p.Protocol, corev1.ProtocolTCP) != corev1.ProtocolUDP || p.Port == nil {
+			continue
+		}
+		if ptr.Deref(p.Name, "") == "dns" {
+			return uint16(*p.Port)
+		}
+		first = cmp.Or(first, uint16(*p.Port))
+	}
+	return cmp.Or(first, coredns.DNSPort)
 }
 
 // application finds the Service of the application that is requested, whose pods are watched: by its

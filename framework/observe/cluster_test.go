@@ -2,6 +2,7 @@ package observe
 
 import (
 	"bytes"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -106,9 +107,26 @@ func TestTheReadyPodsOfDNSAreQueriedDirectly(t *testing.T) {
 	}
 	other := slice.DeepCopy()
 	other.Name, other.Labels = "metrics", map[string]string{discoveryv1.LabelServiceName: "metrics-server"}
-	got, err := of(slice, other).dnsPods(t.Context(), types.NamespacedName{Namespace: "kube-system", Name: "kube-dns"})
-	if want := []string{"10.0.0.1", "10.0.0.2"}; err != nil || !slices.Equal(got, want) {
-		t.Errorf("%q, error %v, want %q", got, err, want)
+	port := func(name string, protocol corev1.Protocol, n int32) discoveryv1.EndpointPort {
+		return discoveryv1.EndpointPort{Name: &name, Protocol: &protocol, Port: &n}
+	}
+	for name, c := range map[string]struct {
+		ports []discoveryv1.EndpointPort
+		want  string
+	}{
+		"no ports":      {nil, "53"},
+		"kubeadm":       {[]discoveryv1.EndpointPort{port("metrics", corev1.ProtocolTCP, 9153), port("dns-tcp", corev1.ProtocolTCP, 53), port("dns", corev1.ProtocolUDP, 53)}, "53"},
+		"OpenShift":     {[]discoveryv1.EndpointPort{port("dns-tcp", corev1.ProtocolTCP, 5353), port("metrics", corev1.ProtocolTCP, 9154), port("dns", corev1.ProtocolUDP, 5353)}, "5353"},
+		"Helm chart":    {[]discoveryv1.EndpointPort{port("udp-53", corev1.ProtocolUDP, 1053), port("tcp-53", corev1.ProtocolTCP, 1053)}, "1053"},
+		"another first": {[]discoveryv1.EndpointPort{port("quic", corev1.ProtocolUDP, 853), port("dns", corev1.ProtocolUDP, 8053)}, "8053"},
+	} {
+		one := slice.DeepCopy()
+		one.Ports = c.ports
+		found, err := of(one, other).dnsPods(t.Context(), types.NamespacedName{Namespace: "kube-system", Name: "kube-dns"})
+		got := fmt.Sprint(found)
+		if want := "[10.0.0.1:" + c.want + " 10.0.0.2:" + c.want + "]"; err != nil || got != want {
+			t.Errorf("%s: %s, error %v, want %s", name, got, err, want)
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package observe
 import (
 	"context"
 	"fmt"
+	"net/netip"
 	"strconv"
 	"strings"
 	"time"
@@ -62,11 +63,11 @@ func (l Load) String() string {
 }
 
 // load measures CoreDNS's own rate by its metrics, which a prober reads.
-func (p *placed) load(ctx context.Context, pod string, ips []string, adds float64) Load {
-	l := Load{Adds: adds, DNSPods: len(ips)}
+func (p *placed) load(ctx context.Context, pod string, dns []netip.AddrPort, adds float64) Load {
+	l := Load{Adds: adds, DNSPods: len(dns)}
 	total := func() (sum uint64, err error) {
-		for _, ip := range ips {
-			text, err := p.get(ctx, p.namespace, pod, proberPort, "load/"+ip, p.token)
+		for _, one := range dns {
+			text, err := p.get(ctx, p.namespace, pod, proberPort, "load/"+one.Addr().String(), p.token)
 			if err != nil {
 				return 0, err
 			}

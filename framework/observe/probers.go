@@ -18,6 +18,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/spotdrill/spotdrill/framework/conntrack"
+	"github.com/spotdrill/spotdrill/framework/coredns"
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/prober"
 	"github.com/spotdrill/spotdrill/framework/wait"
@@ -37,7 +38,7 @@ type probers struct {
 	Options
 	rec *history.Recorder
 	// direct are the CoreDNS pods that are queried directly.
-	direct []string
+	direct []netip.AddrPort
 	// ending is closed when the observation has ended.
 	ending chan struct{}
 
@@ -49,7 +50,7 @@ type probers struct {
 	records sync.WaitGroup
 }
 
-func newProbers(p *placed, o Options, rec *history.Recorder, direct []string) *probers {
+func newProbers(p *placed, o Options, rec *history.Recorder, direct []netip.AddrPort) *probers {
 	return &probers{
 		placed: p, Options: o, rec: rec, direct: direct[:min(len(direct), maxDirect)], ending: make(chan struct{}),
 		names: map[string]string{}, on: map[string]int{}, running: map[string]bool{}, started: map[string]bool{},
@@ -175,7 +176,7 @@ func (p *probers) plan(r prober.Resolver) (prober.Plan, history.Event, error) {
 	}
 	questions := p.questions(r)
 	each := p.eachRate()
-	service := netip.AddrPortFrom(server, 53)
+	service := netip.AddrPortFrom(server, coredns.DNSPort)
 	plan := prober.Plan{
 		For: prober.MaxFor, Timeout: prober.DefaultTimeout, Echo: echoRate,
 	}
@@ -185,13 +186,9 @@ func (p *probers) plan(r prober.Resolver) (prober.Plan, history.Event, error) {
 			prober.QueryStream{Target: history.Service, Server: service, Mode: fresh, Rate: each.fresh, Questions: questions},
 			prober.QueryStream{Target: history.Service, Server: service, Mode: fixed, Rate: each.fixed, Ports: each.ports, Questions: questions})
 	}
-	for _, ip := range p.direct {
-		addr, err := netip.ParseAddr(ip)
-		if err != nil {
-			return plan, history.Event{}, fmt.Errorf("address of a CoreDNS pod: %w", err)
-		}
+	for _, pod := range p.direct {
 		plan.Streams = append(plan.Streams, prober.QueryStream{
-			Target: history.Direct(ip), Server: netip.AddrPortFrom(addr, 53), Mode: history.Fresh, Rate: directRate, Questions: questions[:1],
+			Target: history.Direct(pod.Addr().String()), Server: pod, Mode: history.Fresh, Rate: directRate, Questions: questions[:1],
 		})
 	}
 	application, path, err := p.application()
@@ -301,7 +298,7 @@ func (p *placed) startRecorders(ctx context.Context, o Options, pods []corev1.Po
 		recorder := p.name + "-flows" + pod.Name[strings.LastIndex(pod.Name, "-"):]
 		err = p.create(ctx, "recorder.yaml", map[string]string{
 			"NAME": p.name, "NAMESPACE": p.namespace, "OWNER": p.owner, "RECORDER": recorder, "NODE": pod.Spec.NodeName, "IMAGE": o.Image,
-			"PORT": conntrack.Port, "CLIENT": pod.Status.PodIP, "SERVICE": net.JoinHostPort(resolver.Servers[0], "53"),
+			"PORT": conntrack.Port, "CLIENT": pod.Status.PodIP, "SERVICE": net.JoinHostPort(resolver.Servers[0], strconv.Itoa(coredns.DNSPort)),
 		})
 		if err != nil {
 			return nil, fmt.Errorf("%w; a namespace with the PodSecurity level restricted refuses --conntrack", err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"net/http"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -46,7 +47,7 @@ func TestAPodsOwnResolverIsQueried(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := newProbers(&placed{}, options(t), nil, []string{"10.244.0.2", "10.244.0.3"})
+			p := newProbers(&placed{}, options(t), nil, []netip.AddrPort{netip.MustParseAddrPort("10.244.0.2:53"), netip.MustParseAddrPort("10.244.0.3:5353")})
 			p.Names = c.names
 			plan, found, err := p.plan(c.resolver)
 			if err != nil {
@@ -56,7 +57,7 @@ func TestAPodsOwnResolverIsQueried(t *testing.T) {
 			if found.IP != c.ip || found.Target() != c.found || asked.Name != c.question || asked.Type != c.rrtype {
 				t.Errorf("%s %s asks %+v; want %s %s, %s %d", found.Target(), found.IP, asked, c.found, c.ip, c.question, c.rrtype)
 			}
-			if len(plan.Streams) != 4 || plan.Streams[3].Target != history.Direct("10.244.0.3") {
+			if len(plan.Streams) != 4 || plan.Streams[3].Target != history.Direct("10.244.0.3") || plan.Streams[3].Server.Port() != 5353 || plan.Streams[0].Server.Port() != 53 {
 				t.Errorf("streams %+v: want two to the service, and one to each pod", plan.Streams)
 			}
 			if plan.Streams[0].Rate+plan.Streams[1].Rate != DefaultRate {

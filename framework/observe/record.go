@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"os/exec"
 	"strings"
 	"sync/atomic"
@@ -56,7 +57,7 @@ type Observation struct {
 	most   time.Duration // how long queries may come on record
 	waits  atomic.Value  // what settling waits for, as text
 	placed *placed
-	direct []string
+	direct []netip.AddrPort
 	// service is that of the application, and outside why there is none to watch.
 	service   *corev1.Service
 	outside   string

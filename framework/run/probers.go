@@ -20,6 +20,7 @@ import (
 
 	"github.com/spotdrill/spotdrill/framework/clusterdns"
 	"github.com/spotdrill/spotdrill/framework/conntrack"
+	"github.com/spotdrill/spotdrill/framework/coredns"
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/nodes"
 	"github.com/spotdrill/spotdrill/framework/objects"
@@ -57,7 +58,7 @@ func (p *probers) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	controlIP, err := p.chooseControl(ctx)
+	controlIP, port, err := p.chooseControl(ctx)
 	if err != nil {
 		return err
 	}
@@ -81,7 +82,7 @@ func (p *probers) start(ctx context.Context) error {
 		return err
 	}
 	for i, pod := range pods {
-		one := probing{pod: pod.Name, flows: fmt.Sprintf("conntrack-%d", i), node: pod.Spec.NodeName, plan: probePlan(*p.Scenario.Probe, i, service, control, requests)}
+		one := probing{pod: pod.Name, flows: fmt.Sprintf("conntrack-%d", i), node: pod.Spec.NodeName, plan: probePlan(*p.Scenario.Probe, i, service, netip.AddrPortFrom(control, port), requests)}
 		if err := one.plan.Validate(); err != nil {
 			return fmt.Errorf("plan of a prober: %w", err)
 		}
@@ -139,15 +140,16 @@ func (p *probers) proberPods(ctx context.Context, want int) (pods []corev1.Pod, 
 	return pods, err
 }
 
-// chooseControl returns the IP of a CoreDNS pod that stays: one of the cluster's or, if the
-// scenario acts on all of them, one of our own.
-func (p *probers) chooseControl(ctx context.Context) (string, error) {
+// chooseControl returns the IP of a CoreDNS pod that stays, and the port at which it answers: one of the cluster's or, if
+// the scenario acts on all of them, one of our own.
+func (p *probers) chooseControl(ctx context.Context) (ip string, port uint16, err error) {
 	if p.Scenario.KeepsDNSPod() {
 		pod, err := p.controlPod(ctx)
 		p.Record(history.NewControlChosen("", pod.Name, pod.IP))
-		return pod.IP, err
+		return pod.IP, pod.Port, err
 	}
-	return p.startControl(ctx, "control", "", map[string]string{"NAMESPACE": system.Namespace, "COREDNS_IMAGE": p.coreDNSImage})
+	ip, err = p.startControl(ctx, "control", "", map[string]string{"NAMESPACE": system.Namespace, "COREDNS_IMAGE": p.coreDNSImage})
+	return ip, coredns.DNSPort, err
 }
 
 // startControl creates a control, a pod that no step touches, from the manifest of its name, and
@@ -217,7 +219,7 @@ func recorderArgs(client string, plan prober.Plan) []string {
 // probePlan is the load of the i-th prober: its share of the queries to the service's
 // cluster IP in both port modes, of those to the control, a CoreDNS pod that stays, and of the
 // requests to an application.
-func probePlan(p scenarios.Probe, i int, service, control netip.Addr, requests []prober.QueryStream) prober.Plan {
+func probePlan(p scenarios.Probe, i int, service netip.Addr, control netip.AddrPort, requests []prober.QueryStream) prober.Plan {
 	share := func(n int) int {
 		if i < n%p.Probers {
 			return n/p.Probers + 1
@@ -229,10 +231,10 @@ func probePlan(p scenarios.Probe, i int, service, control netip.Addr, requests [
 	for _, transport := range p.Transport.Each() {
 		each, few := transport.Modes()
 		streams = append(streams,
-			prober.QueryStream{Target: history.Service, Server: netip.AddrPortFrom(service, 53), Mode: each, Rate: share(p.Fresh)},
-			prober.QueryStream{Target: history.Service, Server: netip.AddrPortFrom(service, 53), Mode: few, Rate: share(p.Fixed), Ports: share(p.FixedPorts)})
+			prober.QueryStream{Target: history.Service, Server: netip.AddrPortFrom(service, coredns.DNSPort), Mode: each, Rate: share(p.Fresh)},
+			prober.QueryStream{Target: history.Service, Server: netip.AddrPortFrom(service, coredns.DNSPort), Mode: few, Rate: share(p.Fixed), Ports: share(p.FixedPorts)})
 	}
-	for _, s := range append(streams, prober.QueryStream{Target: history.Control, Server: netip.AddrPortFrom(control, 53), Mode: history.Fresh, Rate: share(p.Control)}) {
+	for _, s := range append(streams, prober.QueryStream{Target: history.Control, Server: control, Mode: history.Fresh, Rate: share(p.Control)}) {
 		s.Questions = questions(p, fmt.Sprintf("%s-%s-%d", s.Target, s.Mode, i))
 		plan.Streams = append(plan.Streams, s)
 	}

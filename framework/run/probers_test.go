@@ -22,13 +22,16 @@ func TestProbersShareTheLoad(t *testing.T) {
 	for whole.Probers = 1; whole.Probers <= scenarios.MaxProbers; whole.Probers++ {
 		rates, ports := make([]int, 3), 0
 		for i := range whole.Probers {
-			plan := probePlan(whole, i, address, address, nil)
+			plan := probePlan(whole, i, address, netip.AddrPortFrom(address, 5353), nil)
 			if err := plan.Validate(); err != nil {
 				t.Fatal(err)
 			}
 			for n, s := range plan.Streams {
 				rates[n] += s.Rate
 				ports += s.Ports
+				if want := map[bool]uint16{true: 5353, false: 53}[s.Target == history.Control]; s.Server.Port() != want {
+					t.Errorf("%s is queried at port %d, want %d", s.Target, s.Server.Port(), want)
+				}
 			}
 		}
 		if want := []int{whole.Fresh, whole.Fixed, whole.Control}; !reflect.DeepEqual(rates, want) || ports != whole.FixedPorts {
@@ -47,7 +50,7 @@ func TestTheServiceIsQueriedByTheScenariosTransport(t *testing.T) {
 		scenarios.Both: {history.Fresh, history.Fixed, history.Connect, history.Kept, history.Fresh},
 	} {
 		probe.Transport = transport
-		plan := probePlan(probe, 0, address, address, nil)
+		plan := probePlan(probe, 0, address, netip.AddrPortFrom(address, 5353), nil)
 		var got []history.Mode
 		for _, s := range plan.Streams {
 			got = append(got, s.Mode)
@@ -64,7 +67,7 @@ func TestNoNameIsQueriedTwice(t *testing.T) {
 	probe.Name, probe.Names, probe.Probers = "external.test.", scenarios.MaxProbeNames, 2
 	names := map[string]bool{}
 	for i := range probe.Probers {
-		plan := probePlan(probe, i, address, address, nil)
+		plan := probePlan(probe, i, address, netip.AddrPortFrom(address, 5353), nil)
 		if err := plan.Validate(); err != nil {
 			t.Fatal(err)
 		}
@@ -125,7 +128,7 @@ func TestProbersRequestTheApplication(t *testing.T) {
 		probe.Probers = 3
 		rates := map[history.Mode]int{}
 		for i := range probe.Probers {
-			plan := probePlan(probe, i, dns, direct, applicationPlan(a, service, control))
+			plan := probePlan(probe, i, dns, netip.AddrPortFrom(direct, 53), applicationPlan(a, service, control))
 			if err := plan.Validate(); err != nil {
 				t.Fatalf("%s: %v", transport, err)
 			}
@@ -145,7 +148,7 @@ func TestProbersRequestTheApplication(t *testing.T) {
 }
 
 func TestTheRecorderOfFlowsGetsItsServices(t *testing.T) {
-	plan := probePlan(scenarios.DefaultProbe(), 0, netip.MustParseAddr("10.96.0.10"), netip.MustParseAddr("10.244.0.2"), nil)
+	plan := probePlan(scenarios.DefaultProbe(), 0, netip.MustParseAddr("10.96.0.10"), netip.MustParseAddrPort("10.244.0.2:53"), nil)
 	objs, err := objects.Decode(t.Context(), manifests, "manifests/conntrack.yaml", map[string]string{
 		"NAME": "conntrack-0", "NAMESPACE": "spotdrill", "IMAGE": "image", "NODE": "worker", "ARGS": asYAML(recorderArgs("10.244.1.3", plan)), "PORT": conntrack.Port,
 	})
