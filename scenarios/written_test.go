@@ -120,7 +120,7 @@ checks:
 		"a Corefile whose health none reaches":                  {corefileOf("health 127.0.0.1:8080"), "coredns.corefile: health is at 127.0.0.1:8080, which the liveness probe does not reach", nil},
 		"a port that is none":                                   {corednsOf("port: 65536"), "coredns.port: 65536 is not within 1 to 65535", nil},
 		"a negative port":                                       {corednsOf("port: -1"), "coredns.port: -1 is not within 1 to 65535", nil},
-		"a port in words":                                       {corednsOf("port: dns"), "coredns.port", nil},
+		"a port in words":                                       {corednsOf("port: dns"), "written.yaml:13: cannot construct !!str `dns` into int", nil},
 		"a port that health needs":                              {corednsOf("port: 8080"), "coredns.port: CoreDNS needs 8080 itself", nil},
 		"a port that the Corefile's ready needs":                {onPort("9191", ".:9191 {", "ready :9191", "}"), "coredns.port: CoreDNS needs 9191 itself", nil},
 		"a traffic distribution that is none":                   {corednsOf("trafficDistribution: PreferLocal"), `coredns.trafficDistribution: "PreferLocal" is not known`, nil},
