@@ -41,9 +41,11 @@ MUTANTS ?=
 # tonight, for two by the day. The default is all.
 ISSUE ?=
 
-# make platforms MISSING=true measures what docs/platforms.md lacks; SETTINGS=shipped or proposed, only one half.
+# make platforms MISSING=true measures what docs/platforms.md lacks; SETTINGS=shipped or proposed, only one half;
+# WAYS=kubectl-drain,restart, only these ways.
 MISSING ?= false
 SETTINGS ?=
+WAYS ?=
 
 # The URL of an emulator for make emulator-test, and its name and version, under which its outcomes are kept.
 ENDPOINT ?=
@@ -113,7 +115,7 @@ reproduce: build ## Reproduce bugs of released software: red in the broken versi
 # PLATFORM=NAME plays one preset, PLATFORM=tonight two by the day; MISSING=true goes on with a run that was interrupted.
 .PHONY: platforms
 platforms: build ## Measure what is lost on each platform, in each way in which a node ends (45 min for one)
-	$(call run-suite,platforms,12h,not all were measured,--platform=$(PLATFORM) --missing=$(MISSING) --settings=$(SETTINGS) --binary=$(BINARY) --proxy-mode=$(PROXY_MODE))
+	$(call run-suite,platforms,12h,not all were measured,--platform=$(PLATFORM) --missing=$(MISSING) --settings=$(SETTINGS) --ways=$(WAYS) --binary=$(BINARY) --proxy-mode=$(PROXY_MODE))
 
 .PHONY: eventbridge
 eventbridge: ## Check the EventBridge rules with 20 events; needs no cluster

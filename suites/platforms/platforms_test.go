@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,10 +19,11 @@ import (
 
 	"github.com/spotdrill/spotdrill/framework/coredns"
 	"github.com/spotdrill/spotdrill/framework/handler"
+	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/recommend"
 	"github.com/spotdrill/spotdrill/framework/session"
+	"github.com/spotdrill/spotdrill/framework/strict"
 	"github.com/spotdrill/spotdrill/framework/system"
-	"github.com/spotdrill/spotdrill/framework/verdict"
 	"github.com/spotdrill/spotdrill/scenarios"
 	"github.com/spotdrill/spotdrill/suites/flags"
 	"github.com/spotdrill/spotdrill/suites/platforms/measured"
@@ -48,6 +50,7 @@ var (
 	outFlag      = flags.AddOut("reports/out/platforms")
 	missingFlag  = flag.Bool("missing", false, "measure only what the record lacks, or has of an earlier text of preset or scenario")
 	settingsFlag = flag.String("settings", "", "measure only with these settings: shipped or proposed")
+	waysFlag     = flag.String("ways", "", "measure only these ways, separated by commas: "+strings.Join(wayNames(), ", "))
 )
 
 func TestSpecs(t *testing.T) {
@@ -56,8 +59,9 @@ func TestSpecs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s := *settingsFlag; s != "" && s != string(measured.Shipped) && s != string(measured.Proposed) {
-		t.Fatalf("--settings is %q; want %s, %s or nothing for both", s, measured.Shipped, measured.Proposed)
+	only, err := part(*settingsFlag, *waysFlag)
+	if err != nil {
+		t.Fatal(err)
 	}
 	root, err := filepath.Abs(".")
 	if err != nil {
@@ -70,7 +74,7 @@ func TestSpecs(t *testing.T) {
 	todo := 0
 	for _, name := range names {
 		p := &platform{root: root, name: name}
-		if p.cells, err = cellsOf(name, was); err != nil {
+		if p.cells, err = cellsOf(name, only, was); err != nil {
 			t.Fatal(err)
 		}
 		if todo += len(p.cells); len(p.cells) > 0 {
@@ -106,17 +110,51 @@ type cell struct {
 	base     scenarios.Scenario
 }
 
+// chosen are the settings and the ways to measure with.
+type chosen struct {
+	settings []measured.Settings
+	ways     []measured.Way
+}
+
+func wayNames() (names []string) {
+	for _, w := range measured.Ways() {
+		names = append(names, w.Name)
+	}
+	return names
+}
+
+// part are the settings and the ways that --settings and --ways name; all without them.
+func part(settings, ways string) (chosen, error) {
+	only := chosen{[]measured.Settings{measured.Shipped, measured.Proposed}, measured.Ways()}
+	if settings != "" {
+		one := measured.Settings(settings)
+		if !slices.Contains(only.settings, one) {
+			return only, fmt.Errorf("--settings is %q%s; or nothing, for both", settings, strict.Among(settings, history.Words(only.settings)))
+		}
+		only.settings = []measured.Settings{one}
+	}
+	if ways == "" {
+		return only, nil
+	}
+	only.ways = nil
+	for name := range strings.SplitSeq(ways, ",") {
+		i := slices.Index(wayNames(), name)
+		if i < 0 {
+			return only, fmt.Errorf("--ways has %q%s; or nothing, for all", name, strict.Among(name, wayNames()))
+		}
+		only.ways = append(only.ways, measured.Ways()[i])
+	}
+	return only, nil
+}
+
 // cellsOf are the cells of a platform that are to be measured.
-func cellsOf(name string, was measured.Record) (out []cell, err error) {
+func cellsOf(name string, only chosen, was measured.Record) (out []cell, err error) {
 	p, err := scenarios.PlatformNamed(name)
 	if err != nil {
 		return nil, err
 	}
-	for _, settings := range []measured.Settings{measured.Shipped, measured.Proposed} {
-		if *settingsFlag != "" && *settingsFlag != string(settings) {
-			continue
-		}
-		for _, way := range measured.Ways() {
+	for _, settings := range only.settings {
+		for _, way := range only.ways {
 			base, err := measured.Base(p, way)
 			if err != nil {
 				return nil, err
@@ -253,46 +291,4 @@ func (p *platform) recommended(ctx context.Context, settings coredns.Settings) (
 	}
 	advice, err := recommend.New(found)
 	return advice.Proposed, err
-}
-
-// A cell is what the tables and labels name.
-func TestEveryPlatformHasEachCell(t *testing.T) {
-	for _, name := range scenarios.Platforms() {
-		cells, err := cellsOf(name, measured.Record{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if want := 2 * len(measured.Ways()); len(cells) != want {
-			t.Errorf("%s has %d cells, want %d", name, len(cells), want)
-		}
-		for _, c := range cells {
-			s, err := measured.Scenario(c.base, c.base.CoreDNS)
-			if err != nil {
-				t.Errorf("%s, %s: %v", name, c.way.Name, err)
-				continue
-			}
-			if len(s.Checks) != 1 || s.Checks[0].Kind != "losses" || !s.CoreDNS.Equal(c.base.CoreDNS) || len(s.ShutDown()) != len(c.base.ShutDown()) {
-				t.Errorf("%s, %s: what is measured is another drill: %s", name, c.way.Name, s.Text)
-			}
-			if _, err := verdict.Scenarios().Parse(s.Name+".yaml", s.Text); err != nil {
-				t.Errorf("%s, %s: %v", name, c.way.Name, err)
-			}
-		}
-	}
-}
-
-func TestPlatformsAreChosen(t *testing.T) {
-	now := time.Date(2026, 11, 28, 2, 0, 0, 0, time.UTC)
-	if all, err := choose("", now); err != nil || len(all) != len(scenarios.Platforms()) {
-		t.Errorf("got %v, %v", all, err)
-	}
-	if two, err := choose(tonight, now); err != nil || len(two) != nightly || two[0] == two[1] {
-		t.Errorf("got %v, %v", two, err)
-	}
-	if one, err := choose("kops", now); err != nil || len(one) != 1 {
-		t.Errorf("got %v, %v", one, err)
-	}
-	if _, err := choose("kopps", now); err == nil || !strings.Contains(err.Error(), `did you mean "kops"?`) {
-		t.Errorf("got %v", err)
-	}
 }

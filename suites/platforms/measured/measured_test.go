@@ -95,11 +95,63 @@ func TestTheTableShowsTheWorstPlayAndTheRange(t *testing.T) {
 		"| [k3s](#k3s) | not measured | 9, 2.5 s | not measured |",
 		"| [rke2](#rke2) | not measured | not measured |",
 		"| `kubectl drain` | 9 of 1100, 2.5 s (3 to 9, 1.0 s to 2.5 s) | 0 of 900, 0 s | 9 of 1100, 2.5 s (3 to 9, 1.0 s to 2.5 s)" + old + " | 0 of 900, 0 s" + old + " |",
-		"| rolling restart | not measured | not measured | not measured | not measured |",
+		"| rolling restart | not measured | not measured | not measured | not measured | not measured |",
 		"\nProposed: lameduck 12s.\n", "\nMeasured: 2026-11-28, here.\n",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not in\n%s", want, text)
+		}
+	}
+}
+
+// What brings a way to zero is named with what it was; and that nothing did, or nobody knows, is not hidden.
+func TestTheTableNamesWhatBringsItToZero(t *testing.T) {
+	zero := func(c Cell) Cell {
+		c.Plays = []Play{{ports(9, 0, 0), ports(9, 0, 0)}, {ports(9, 0, 0), ports(9, 0, 0)}, {ports(9, 0, 0), ports(9, 0, 0)}}
+		return c
+	}
+	shipped := sample(t)
+	p, err := scenarios.PlatformNamed("k3s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	base, err := Base(p, Ways()[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	shipped.CoreDNS = base.CoreDNS.String()
+	proposed := shipped
+	proposed.Settings, proposed.CoreDNS = Proposed, strings.NewReplacer("lameduck 0s", "lameduck 12s", "replicas 1", "replicas 2").Replace(shipped.CoreDNS)
+	if proposed.CoreDNS == shipped.CoreDNS {
+		t.Fatalf("k3s has %s", shipped.CoreDNS)
+	}
+	const changed = "lameduck 12s, replicas 2 in place of lameduck 0s, replicas 1"
+	same, outdated := proposed, zero(proposed)
+	same.CoreDNS, outdated.Digest = shipped.CoreDNS, "sha256:0"
+	fixedOnly := zero(proposed)
+	fixedOnly.Plays[2].Fixed.Lost = 1
+	for name, of := range map[string]struct {
+		cells []Cell
+		want  string
+	}{
+		"nothing was measured":                   {nil, "not measured"},
+		"only as shipped":                        {[]Cell{shipped}, "not measured"},
+		"zero as shipped":                        {[]Cell{zero(shipped), proposed}, "nothing is lost as shipped"},
+		"zero as proposed":                       {[]Cell{shipped, zero(proposed)}, changed},
+		"zero as proposed, of an earlier preset": {[]Cell{shipped, outdated}, "not measured"},
+		"less as proposed":                       {[]Cell{shipped, proposed}, "nothing that was tried: up to 9 lost with " + changed},
+		"lost on one kind of ports":              {[]Cell{shipped, fixedOnly}, "nothing that was tried: up to 1 lost with " + changed},
+		"nothing is proposed":                    {[]Cell{shipped, same}, "nothing that was tried: no other setting is proposed"},
+	} {
+		if got := (Record{of.cells}).remedy("k3s", Ways()[1], base); got != of.want {
+			t.Errorf("%s: %q, want %q", name, got, of.want)
+		}
+	}
+	for _, c := range [][3]string{
+		{"a, b", "a, b", ""}, {"a, b", "a, b, c", "c"}, {"a, b", "a", "without b"}, {"a, b", "c, b", "c in place of a"},
+	} {
+		if got := changes(c[0], c[1]); got != c[2] {
+			t.Errorf("from %s to %s: %q, want %q", c[0], c[1], got, c[2])
 		}
 	}
 }

@@ -57,8 +57,10 @@ func section(b *strings.Builder, name string, r Record) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(b, "\n### %s\n\n%s: %s\n\n", name, p.Title, p.CoreDNS)
-	b.WriteString("| Way | Fresh ports | Fixed ports | Fresh ports, proposed | Fixed ports, proposed |\n|---|---|---|---|---|\n")
+	settings := p.CoreDNS
+	settings.Placement = "" // the scenario's
+	fmt.Fprintf(b, "\n### %s\n\n%s: %s\n\n", name, p.Title, settings)
+	b.WriteString("| Way | Fresh ports | Fixed ports | Fresh ports, proposed | Fixed ports, proposed | What brings it to zero |\n|---|---|---|---|---|---|\n")
 	var notes, on []string
 	for _, w := range Ways() {
 		base, err := Base(p, w)
@@ -84,7 +86,7 @@ func section(b *strings.Builder, name string, r Record) error {
 			}
 			on = append(on, c.Date+", "+c.On)
 		}
-		b.WriteString("\n")
+		fmt.Fprintf(b, " %s |\n", oneLine(r.remedy(name, w, base)))
 	}
 	for _, list := range []struct {
 		title string
@@ -99,6 +101,54 @@ func section(b *strings.Builder, name string, r Record) error {
 		fmt.Fprintf(b, "\nNot here: %s\n", lacks)
 	}
 	return nil
+}
+
+// remedy is with which settings nothing is lost in a way, as far as it was measured.
+func (r Record) remedy(name string, w Way, base scenarios.Scenario) string {
+	now := func(s Settings) (Cell, bool) {
+		c, ok := r.Of(name, w.Name, s)
+		return c, ok && c.Digest == base.Digest()
+	}
+	shipped, known := now(Shipped)
+	if known && shipped.lost() == 0 {
+		return "nothing is lost as shipped"
+	}
+	proposed, tried := now(Proposed)
+	if !tried {
+		return unmeasured
+	}
+	changed := changes(base.CoreDNS.String(), proposed.CoreDNS)
+	switch {
+	case changed == "":
+		return "nothing that was tried: no other setting is proposed"
+	case proposed.lost() == 0:
+		return changed
+	}
+	return fmt.Sprintf("nothing that was tried: up to %d lost with %s", proposed.lost(), changed)
+}
+
+// changes are the settings that are not as shipped, in words, with what they were.
+func changes(shipped, other string) string {
+	was, is := strings.Split(shipped, ", "), strings.Split(other, ", ")
+	only := func(of, without []string) []string {
+		return slices.DeleteFunc(slices.Clone(of), func(word string) bool { return slices.Contains(without, word) })
+	}
+	now, before := only(is, was), only(was, is)
+	switch {
+	case len(now) == 0 && len(before) == 0:
+		return ""
+	case len(before) == 0:
+		return strings.Join(now, ", ")
+	case len(now) == 0:
+		return "without " + strings.Join(before, ", ")
+	}
+	return strings.Join(now, ", ") + " in place of " + strings.Join(before, ", ")
+}
+
+// lost are the most queries that a play lost, on ports of both kinds.
+func (c Cell) lost() int {
+	most, _ := c.worst(func(p Play) Ports { return Ports{Lost: p.Fresh.Lost + p.Fixed.Lost} })
+	return most
 }
 
 // worst are the most queries that a play lost, and the longest window of any.
