@@ -88,13 +88,13 @@ func (o ImageOptions) Complete(v Versions) (Versions, error) {
 }
 
 func (o ImageOptions) complete(p Program, given string) (string, error) {
-	if !versionPattern.MatchString(given) {
-		return "", fmt.Errorf("%w: --%s is %q; want a release such as v1.34.4, or a minor such as v1.34", ErrUnknownVersion, p, given)
-	}
 	version := "v" + strings.TrimPrefix(given, "v")
 	known, err := o.known(p)
 	if err != nil {
 		return "", err
+	}
+	if !versionPattern.MatchString(given) {
+		return "", fmt.Errorf("%w: --%s is %q; want a release or its minor; can be had: %s", ErrUnknownVersion, p, given, had(known))
 	}
 	r, found := newest(known, version, func(Release) bool { return true })
 	switch {

@@ -34,7 +34,7 @@ func TestUnknownVersions(t *testing.T) {
 		{Kubernetes: "v1.32"}:                              {`--kubernetes is "v1.32"; can be had: v1.37.2 (built), v1.37.0 (pulled), v1.36.3 (built), v1.36.1 (pulled), v1.35.4 (built)`},
 		{Kubernetes: "1.3"}:                                {`--kubernetes is "1.3"; can be had`},
 		{Kubernetes: "v1.34.9"}:                            {`--kubernetes is "v1.34.9"; can be had`},
-		{Kubernetes: "latest"}:                             {`--kubernetes is "latest"; want a release such as v1.34.4, or a minor such as v1.34`},
+		{Kubernetes: "latest"}:                             {`--kubernetes is "latest"; want a release or its minor; can be had: v1.37.`},
 		{Kubernetes: "v1"}:                                 {`want a release`},
 		{Kubernetes: "v1.34.4-rc.1"}:                       {`want a release`},
 		{Kubernetes: "v1.034"}:                             {`want a release`},

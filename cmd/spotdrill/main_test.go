@@ -57,7 +57,7 @@ func TestWrongUsageIs64AndPrintsNoData(t *testing.T) {
 		`"no-such-*" matches no scenario`:                                        {"run", "--only", "no-such-*", "--dry-run"},
 		`--proxy-mode is "eBPF"; allowed: iptables`:                              {"up", "--proxy-mode", "eBPF"},
 		`--kubernetes is "v1.32"; can be had: v1.37.2 (built), v1.37.0 (pulled)`: {"up", "--kubernetes", "v1.32"},
-		`--kubernetes is "latest"; want a release such as v1.34.4`:               {"doctor", "--kubernetes", "latest"},
+		`--kubernetes is "latest"; want a release or its minor; can be had: v1.37.`: {"doctor", "--kubernetes", "latest"},
 		`--coredns is "1.99"; can be had: v1.15.0 (pulled or built)`:             {"sweep", "example", "--coredns", "1.99", "--dry-run"},
 		`--karpenter is "v0.37.0"; can be had: v1.15.2 (pulled)`:                 {"run", "--handler", "karpenter", "--karpenter", "v0.37.0", "--dry-run"},
 		`--karpenter v1.14.1 changes nothing: the handler is builtin; choose it`: {"run", "--karpenter", "1.14", "--dry-run"},

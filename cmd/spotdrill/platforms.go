@@ -4,14 +4,18 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"regexp"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"golang.org/x/mod/semver"
 
 	"github.com/spotdrill/spotdrill/framework/session"
 	"github.com/spotdrill/spotdrill/framework/system"
+	"github.com/spotdrill/spotdrill/kind"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
@@ -29,6 +33,65 @@ func onPlatform(cmd *cobra.Command, opts *system.Options) (scenarios.Loader, err
 	return loader, nil
 }
 
+// showVersions shows what the chosen platform runs, if the cluster of the options runs another version.
+func showVersions(w io.Writer, p *scenarios.Platform, opts system.Options) {
+	if line := versionsOf(p, opts); line != "" {
+		printf(w, "%s\n", line)
+	}
+}
+
+// versionsOf is what a platform runs, what the cluster of the options runs in its place, and the flags that change that;
+// empty if they are the same, or were chosen.
+func versionsOf(p *scenarios.Platform, opts system.Options) string {
+	if p == nil {
+		return ""
+	}
+	var runs, here, flags, lacking []string
+	for _, of := range []struct {
+		program    kind.Program
+		name, text string
+	}{{kind.Kubernetes, "Kubernetes", p.Versions.Kubernetes}, {kind.CoreDNS, "CoreDNS", p.Versions.CoreDNS}} {
+		known, err := kind.ImageOptions{Source: opts.Source}.Known(of.program)
+		if err != nil || len(known) == 0 || of.text == "" || opts.Versions.Of(of.program) != "" || runsVersion(of.text, known[0]) {
+			continue
+		}
+		runs, here = append(runs, of.name+" "+of.text), append(here, of.name+" "+known[0])
+		slices.Reverse(known)
+		i := slices.IndexFunc(known, func(version string) bool { return runsVersion(of.text, version) })
+		switch {
+		case i < 0:
+			lacking = append(lacking, "that "+of.name+" cannot be had here")
+		case of.program == kind.Kubernetes:
+			flags = append(flags, "--kubernetes "+semver.MajorMinor(known[i])) // pulled and built releases differ
+		default:
+			flags = append(flags, "--"+string(of.program)+" "+known[i])
+		}
+	}
+	if len(runs) == 0 {
+		return ""
+	}
+	line := fmt.Sprintf("%s runs %s; without flags, a drill here has %s", p.Name, strings.Join(runs, " and "), strings.Join(here, " and "))
+	if len(flags) > 0 {
+		line += ". With that of the platform: " + strings.Join(flags, " ")
+	}
+	return strings.Join(append([]string{line}, lacking...), "; ")
+}
+
+var versionIn = regexp.MustCompile(`\d+\.\d+(\.\d+)?`)
+
+// runsVersion reports whether a release is what a platform runs in its own words, such as "1.34 to 1.36" or
+// "v1.13.2-eksbuild.19".
+func runsVersion(text, release string) bool {
+	found := versionIn.FindAllString(text, -1)
+	if len(found) == 0 {
+		return false
+	}
+	if strings.Count(found[0], ".") == 1 {
+		release = semver.MajorMinor(release)
+	}
+	return semver.Compare(release, "v"+found[0]) >= 0 && semver.Compare(release, "v"+found[len(found)-1]) <= 0
+}
+
 // preset is a platform in platforms --json.
 type preset struct {
 	Name   string            `json:"name"`
@@ -36,6 +99,8 @@ type preset struct {
 	Values []scenarios.Value `json:"values"`
 	// NotHere is what a drill does not have of the platform.
 	NotHere []string `json:"notHere,omitempty"`
+	// Versions are in words what the platform runs, and how to run it here; empty if a drill does by default.
+	Versions string `json:"versions,omitempty"`
 }
 
 type presets []preset
@@ -58,7 +123,7 @@ func newPlatformsCommand() *cobra.Command {
 				if err != nil {
 					return exitError{exitUsage, err}
 				}
-				all = append(all, preset{p.Name, p.Title, p.Values(), p.NotHere})
+				all = append(all, preset{p.Name, p.Title, p.Values(), p.NotHere, versionsOf(p, system.Options{Source: "."})})
 			}
 			if len(args) > 0 {
 				return show(cmd, asJSON, all[0], all[0].WriteText)
@@ -101,5 +166,9 @@ func (p preset) WriteText(w io.Writer) error {
 			return err
 		}
 	}
-	return nil
+	if p.Versions == "" {
+		return nil
+	}
+	_, err := fmt.Fprintf(w, "\n%s\n", p.Versions)
+	return err
 }

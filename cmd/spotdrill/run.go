@@ -104,6 +104,7 @@ func newRunCommand() *cobra.Command {
 			if err := checkSystem(&o.system); err != nil {
 				return err
 			}
+			showVersions(cmd.ErrOrStderr(), o.loader.Platform, o.system)
 			opts, err := o.options(args, cmd.ErrOrStderr())
 			if errors.Is(err, errAllPassed) {
 				printf(cmd.ErrOrStderr(), "%v\n", err)

@@ -24,12 +24,14 @@ func newUpCommand() *cobra.Command {
 		Short: "Create or reuse the cluster and LocalStack",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if _, err := onPlatform(cmd, &opts); err != nil {
+			loader, err := onPlatform(cmd, &opts)
+			if err != nil {
 				return err
 			}
 			if err := checkSystem(&opts); err != nil {
 				return err
 			}
+			showVersions(cmd.ErrOrStderr(), loader.Platform, opts)
 			start := time.Now()
 			sys, err := system.Up(cmd.Context(), opts)
 			if err != nil {

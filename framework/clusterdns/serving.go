@@ -97,8 +97,11 @@ func (d *CoreDNS) setServing(ctx context.Context, want serving) error {
 			err = fmt.Errorf("the API server kept %s", servingBy(now))
 		}
 		if err != nil && want.Distribution != "" {
-			return fmt.Errorf("set trafficDistribution %s of Service %s, in a cluster with Kubernetes %s; PreferSameNode and PreferSameZone need v1.34 or newer (--kubernetes): %w",
-				want.Distribution, service, d.kubernetes(), err)
+			needs := coredns.TrafficDistribution(want.Distribution).Since()
+			if needs != "" {
+				needs = "; it needs " + needs + " or newer (--kubernetes)"
+			}
+			return fmt.Errorf("set trafficDistribution %s of Service %s, in a cluster with Kubernetes %s%s: %w", want.Distribution, service, d.kubernetes(), needs, err)
 		}
 		return wrap.Errorf(err, "set the port of Service %s", service)
 	})

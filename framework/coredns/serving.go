@@ -26,6 +26,14 @@ func TrafficDistributions() []TrafficDistribution {
 	return []TrafficDistribution{PreferSameNode, PreferSameZone, PreferClose}
 }
 
+// Since is the first version of Kubernetes that has it by default; empty if every one has that is known here.
+func (t TrafficDistribution) Since() string {
+	if t == PreferSameNode || t == PreferSameZone {
+		return "v1.34"
+	}
+	return ""
+}
+
 // PodPort is the port at which the pods answer.
 func (s Settings) PodPort() int { return cmp.Or(s.Port, DNSPort) }
 

@@ -2,6 +2,9 @@ package session
 
 import (
 	"fmt"
+	"strings"
+
+	"golang.org/x/mod/semver"
 
 	"github.com/spotdrill/spotdrill/framework/system"
 	"github.com/spotdrill/spotdrill/framework/verdict"
@@ -19,6 +22,10 @@ func OnPlatform(opts *system.Options, modeChosen bool) (scenarios.Loader, error)
 	p, err := scenarios.PlatformNamed(opts.Platform.Name)
 	if err != nil {
 		return loader, fmt.Errorf("--platform: %w", err)
+	}
+	distribution, kubernetes := p.CoreDNS.TrafficDistribution, "v"+strings.TrimPrefix(opts.Versions.Kubernetes, "v")
+	if since := distribution.Since(); since != "" && semver.IsValid(kubernetes) && semver.Compare(kubernetes, since) < 0 {
+		return loader, fmt.Errorf("--platform: platform %s has trafficDistribution %s, which Kubernetes has since %s; --kubernetes is %s", p.Name, distribution, since, opts.Versions.Kubernetes)
 	}
 	loader.Platform = p
 	opts.Platform.Lacks, opts.Platform.MinSyncPeriod = p.Lacks(), p.KubeProxy.MinSyncPeriod.D()
