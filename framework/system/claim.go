@@ -3,7 +3,6 @@ package system
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -34,8 +33,8 @@ func claimSystem(cluster string) (*claim, error) {
 	if err == nil {
 		file, err = os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
 	}
-	if errors.Is(err, fs.ErrPermission) {
-		return nil, fmt.Errorf("claim the cluster: %w: the cache belongs to another user, as after sudo -E; give it back: %s", err, giveBack(state))
+	if why, fix := closed(state, os.Geteuid()); err != nil && why != "" {
+		return nil, fmt.Errorf("claim the cluster: %w: %s: %s", err, why, fix)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("claim the cluster: %w", err)

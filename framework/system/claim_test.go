@@ -66,3 +66,21 @@ func TestACacheOfAnotherUser(t *testing.T) {
 		t.Error("doctor gives this user's cache to root")
 	}
 }
+
+// A cache that cannot be made is found by doctor, too, and both say how to choose another.
+func TestACacheWhereNoFolderCanBe(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{file, filepath.Join(file, "spotdrill")} {
+		t.Setenv("SPOTDRILL_CACHE", dir)
+		f := examineCache(os.Geteuid())
+		if f.State != engine.Missing || !strings.Contains(f.Detail, "cannot write to "+nearest(dir)) || !strings.Contains(f.Fix, "SPOTDRILL_CACHE") {
+			t.Errorf("%s: %+v", dir, f)
+		}
+		if _, err := claimSystem("a"); err == nil || !strings.Contains(err.Error(), f.Fix) {
+			t.Errorf("%s: %v", dir, err)
+		}
+	}
+}

@@ -42,11 +42,8 @@ func examineDisk() engine.Prerequisite {
 		return f
 	}
 	f.Detail = dir
-	for !exists(dir) && dir != filepath.Dir(dir) { // the first run creates it
-		dir = filepath.Dir(dir)
-	}
 	var fs unix.Statfs_t
-	if err := unix.Statfs(dir, &fs); err != nil {
+	if err := unix.Statfs(nearest(dir), &fs); err != nil {
 		f.State, f.Detail = engine.Warning, fmt.Sprintf("%s: %v", f.Detail, err)
 		return f
 	}
@@ -65,10 +62,34 @@ func examineCache(uid int) engine.Prerequisite {
 	if err != nil {
 		return engine.Prerequisite{What: "cache", State: engine.Missing, Detail: err.Error(), Fix: "export SPOTDRILL_CACHE=/path/to/a/folder"}
 	}
-	if foreign := notOurs(dir, uid); foreign != "" {
-		f.State, f.Detail, f.Fix = engine.Missing, foreign+" belongs to another user, as after sudo -E", giveBack(dir)
+	if why, fix := closed(dir, uid); why != "" {
+		f.State, f.Detail, f.Fix = engine.Missing, why, fix
 	}
 	return f
+}
+
+// nearest is a folder, or what there is of its path: the first run creates the rest.
+func nearest(dir string) string {
+	for !exists(dir) && dir != filepath.Dir(dir) {
+		dir = filepath.Dir(dir)
+	}
+	return dir
+}
+
+// closed returns why a user cannot write to the cache, and what to do; "" if that is possible.
+func closed(dir string, uid int) (why, fix string) {
+	if foreign := notOurs(dir, uid); foreign != "" {
+		return foreign + " belongs to another user, as after sudo -E", giveBack(dir)
+	}
+	there := nearest(dir)
+	err := unix.Access(there, unix.W_OK|unix.X_OK)
+	if info, unknown := os.Stat(there); unknown == nil && !info.IsDir() {
+		err = unix.ENOTDIR
+	}
+	if err != nil {
+		return fmt.Sprintf("this user cannot write to %s: %v", there, err), "export SPOTDRILL_CACHE=/path/to/a/folder"
+	}
+	return "", ""
 }
 
 // notOurs returns a file or folder of the cache that another user than uid owns, or "": only root can write to those of others.
