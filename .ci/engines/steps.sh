@@ -4,8 +4,9 @@
 cd "$(dirname "$0")/../.."
 here=$PWD/.ci/engines
 spotdrill=$PWD/bin/spotdrill
-# Docker's daemon 29, as a Go module.
+# Docker's daemon 29, and the runc that it needs: Debian's has no time namespaces yet.
 MOBY_VERSION=v2.0.0-beta.24
+RUNC_VERSION=v1.4.3
 cache=${SPOTDRILL_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/spotdrill}
 # The control group of the daemon's containers. It may be below one that limits what they get of a processor.
 group=${CONTROL_GROUP:-spotdrill-engines}
@@ -19,18 +20,38 @@ fail() {
 	exit 1
 }
 
-# what NAME COMMAND... runs a step, shows the end of what it printed if it fails, and goes on.
+# to_the_end LOG COMMAND... runs a command that ends at its first failure, as it would not in an if or before ||.
+to_the_end() {
+	(
+		set -e
+		"${@:2}"
+	) >"$1" 2>&1 &
+	wait $!
+}
+
+# what NAME COMMAND... is a step: it shows the end of what the command printed if that fails, and goes on.
 what() {
-	local name=$1 started=$SECONDS
+	local name=$1 started=$SECONDS log=$dir/log/step.log
 	shift
-	if "$@" >"$dir/log/step.log" 2>&1; then
+	if to_the_end "$log" "$@"; then
 		passed=$((passed + 1))
 		note "passed  $name ($((SECONDS - started)) s)"
 	else
 		failed+=("$name")
 		note "FAILED  $name ($((SECONDS - started)) s); its last lines:"
-		tail -n 25 "$dir/log/step.log" | sed 's/^/    /'
+		tail -n 25 "$log" | sed 's/^/    /'
 	fi
+}
+
+# must NAME COMMAND... is what all steps need.
+must() {
+	local name=$1 started=$SECONDS log=$dir/log/must.log
+	shift
+	to_the_end "$log" "$@" || {
+		tail -n 25 "$log" | sed 's/^/    /'
+		fail "$name failed"
+	}
+	note "$name: $((SECONDS - started)) s"
 }
 
 # begin checks what every part needs, and makes a folder for one run: overlay file systems cannot lie on each other, so that
@@ -39,15 +60,16 @@ begin() {
 	[[ $EUID == 0 ]] || fail "a namespace of its own needs root"
 	[[ -x bin/spotdrill ]] || fail "there is no bin/spotdrill: make build"
 	local program missing=()
-	for program in docker-registry skopeo runc iptables python3 "$@"; do
+	for program in docker-registry skopeo iptables python3 gcc pkg-config "$@"; do # each in the package of its name
 		command -v "$program" >/dev/null || missing+=("$program")
 	done
+	[[ -e /usr/include/seccomp.h ]] || missing+=(libseccomp-dev)
 	((${#missing[@]} == 0)) || .ci/install "${missing[@]}" >/dev/null
 	command -v docker >/dev/null || fail "there is no docker in PATH: its client must be of version 25 at least"
 	mkdir -p "$cache/engines"
 	dir=$(mktemp -d "$cache/engines/run.XXXXXX")
 	mkdir -p "$dir/log"
-	bin=$(kept dockerd build_dockerd "$MOBY_VERSION" "$(go env GOVERSION)")
+	bin=$(kept docker build_docker "$MOBY_VERSION" "$RUNC_VERSION" "$(declare -f build)" "$(go env GOVERSION)")
 	local made
 	for made in "$cache"/images/steps/containerd-*/; do # the nodes' containerd is as good as the host's
 		[[ ! -d $made ]] || command -v containerd >/dev/null || PATH=$PATH:${made%/}
@@ -59,36 +81,34 @@ begin() {
 # kept NAME FUNCTION INPUT... prints the folder that FUNCTION has filled as $out. It is kept for later runs, until the text of
 # the function or an input changes.
 kept() {
-	local key out
+	local key folder out=$dir/$1
 	key=$({ declare -f "$2" && printf '%s\n' "${@:3}"; } | sha256sum | cut -c1-16)
-	local folder=$cache/engines/$1-$key
+	folder=$cache/engines/$1-$key
 	if [[ ! -d $folder ]]; then
 		note "making $1, which later runs reuse" >&2
-		local started=$SECONDS
-		out=$dir/$1
 		mkdir "$out"
-		(
-			set -e
-			"$2"
-		) >"$dir/log/$1.log" 2>&1 || {
-			tail -n 25 "$dir/log/$1.log" >&2
-			fail "making $1 failed" >&2
-		}
+		must "$1" "$2" >&2
 		rm -rf "$cache/engines/$1"-*
 		mv -T "$out" "$folder"
-		note "made $1 ($((SECONDS - started)) s)" >&2
 	fi
 	echo "$folder"
 }
 
-# build_dockerd builds Docker's daemon in its own module, so that its go.sum holds.
-build_dockerd() {
+build_docker() {
+	CGO_ENABLED=0 build "github.com/moby/moby/v2@$MOBY_VERSION" \
+		-ldflags "-s -w -X github.com/moby/moby/v2/dockerversion.Version=29.0.0-$MOBY_VERSION" ./cmd/dockerd ./cmd/docker-proxy
+	CGO_ENABLED=1 build "github.com/opencontainers/runc@$RUNC_VERSION" \
+		-tags seccomp,netgo,osusergo -ldflags '-s -w -linkmode external -extldflags -static' .
+}
+
+# build MODULE@VERSION ARGUMENT... runs go build in a copy of a module, so that its go.sum holds.
+build() {
 	local source
-	source=$(cd "$dir" && GOFLAGS='' go mod download -json "github.com/moby/moby/v2@$MOBY_VERSION" | sed -n 's/.*"Dir": "\(.*\)".*/\1/p')
+	source=$(cd "$dir" && GOFLAGS='' go mod download -json "$1" | sed -n 's/.*"Dir": "\(.*\)".*/\1/p')
 	cp -r --no-preserve=mode "$source" "$dir/source"
 	cd "$dir/source"
-	CGO_ENABLED=0 GOWORK=off GOFLAGS='' go build -mod=mod -trimpath -buildvcs=false -gcflags=all=-dwarf=false \
-		-ldflags "-s -w -X github.com/moby/moby/v2/dockerversion.Version=29.0.0-$MOBY_VERSION" -o "$out/" ./cmd/dockerd ./cmd/docker-proxy
+	GOWORK=off GOFLAGS='' go build -mod=mod -trimpath -buildvcs=false -gcflags=all=-dwarf=false -o "$out/" "${@:2}"
+	cd "$dir"
 	rm -rf "$dir/source"
 }
 
@@ -113,6 +133,11 @@ start_docker() {
 		tail -n 20 "$dir/log/dockerd.log"
 		return 1
 	}
+}
+
+stop_docker() {
+	inside pkill -TERM -x dockerd
+	while inside pgrep -x dockerd >/dev/null; do sleep 0.2; done
 }
 
 # images prints a line for each image that spotdrill needs in the namespace: its name, and its reference.
@@ -165,11 +190,7 @@ give_images() {
 	images >"$dir/images"
 	[[ -s $dir/images ]] || fail "doctor names no image: $(inside "$spotdrill" doctor 2>&1 | tail -n 3)"
 	while read -r name ref <&3; do
-		note "image $name: $ref"
-		give "$name" "$ref" >"$dir/log/image.log" 2>&1 || {
-			tail -n 10 "$dir/log/image.log"
-			fail "image $name"
-		}
+		must "image $name, $ref" give "$name" "$ref"
 	done 3<"$dir/images"
 }
 
