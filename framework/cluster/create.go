@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
+	"regexp"
 	"strings"
 
 	kindcluster "sigs.k8s.io/kind/pkg/cluster"
@@ -72,15 +72,18 @@ func (c *Cluster) explain(ctx context.Context, err error) error {
 		if running, inspected := c.engine.Running(ctx, n.String()); inspected != nil || running {
 			continue
 		}
-		if printed, unread := c.engine.Run(ctx, "logs", "--tail", strconv.Itoa(printedLines), n.String()); unread == nil {
+		if printed, unread := c.engine.Logs(ctx, n.String(), printedLines); unread == nil {
 			err = fmt.Errorf("%w; %s does not run, and printed last:\n%s", err, n, printed)
 		}
 	}
 	return err
 }
 
-// lastLines returns the last lines of what was printed.
+// frame is one function of a stack trace: kubeadm prints dozens after its reason.
+var frame = regexp.MustCompile(`(?m)^\S+\n\t\S+\.(?:go|s):\d+(?:\n|$)`)
+
+// lastLines returns the last lines of what was printed, without stack traces.
 func lastLines(printed string) string {
-	lines := strings.Split(strings.TrimSpace(printed), "\n")
+	lines := strings.Split(strings.TrimSpace(frame.ReplaceAllString(printed, "")), "\n")
 	return strings.Join(lines[max(0, len(lines)-printedLines):], "\n")
 }

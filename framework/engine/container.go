@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -214,3 +215,14 @@ func thaw(freezer string) {
 
 // freezerState is the file with the state of a freezer: FROZEN, FREEZING or THAWED.
 const freezerState = "freezer.state"
+
+// Logs returns the last lines that a container printed, to either stream: a program without a terminal logs to standard
+// error, which the engine's command prints there, too.
+func (e *Engine) Logs(ctx context.Context, container string, lines int) (string, error) {
+	cmd := e.Command(ctx, "logs", "--tail", strconv.Itoa(lines), container)
+	printed, err := cmd.CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("%s: %w: %s", strings.Join(cmd.Args, " "), err, lastLines(string(printed), 3))
+	}
+	return strings.TrimSpace(string(printed)), nil
+}

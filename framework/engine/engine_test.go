@@ -2,6 +2,8 @@ package engine
 
 import (
 	"maps"
+	"os"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -114,5 +116,26 @@ func TestAddressesOfTheContainersThatRun(t *testing.T) {
 	got := runningIPs("node true 10.89.0.2\n/docker-node true 10.89.0.3\nkilled false \nelsewhere true \n")
 	if want := map[string]string{"node": "10.89.0.2", "docker-node": "10.89.0.3"}; !maps.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+// LocalStack logs to standard error only; why it failed must be in an error.
+func TestLogsOfBothStreams(t *testing.T) {
+	folder := t.TempDir()
+	t.Setenv("PATH", folder+":"+os.Getenv("PATH"))
+	for script, want := range map[string]string{
+		`echo "$@"; echo killed >&2`:            "logs --tail 5 c\nkilled",
+		"echo no such container: c >&2; exit 1": "exit status 1: no such container: c",
+	} {
+		if err := os.WriteFile(filepath.Join(folder, "docker"), []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		printed, err := (&Engine{Name: docker}).Logs(t.Context(), "c", 5)
+		if err != nil {
+			printed = err.Error()
+		}
+		if !strings.HasSuffix(printed, want) || (err != nil) != strings.HasSuffix(script, "exit 1") {
+			t.Errorf("%s: %q, %v; want %q", script, printed, err, want)
+		}
 	}
 }

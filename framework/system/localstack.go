@@ -131,7 +131,7 @@ func (s *System) Alive(ctx context.Context) error {
 
 // lastLines are the last lines of a container's log.
 func (s *System) lastLines(ctx context.Context, container string) string {
-	lines, err := s.engine.Run(ctx, "logs", "--tail", "5", container)
+	lines, err := s.engine.Logs(ctx, container, 5)
 	if err != nil {
 		return err.Error()
 	}

@@ -246,7 +246,7 @@ func (s *System) createQueue(ctx context.Context, image string) (instances map[s
 		return nil, err
 	}
 	if err := s.AWS.CheckFleet(ctx); err != nil {
-		return nil, fmt.Errorf("LocalStack does not launch fleets as EC2 does, which drills with Karpenter rest on: %w; its image is %s, and it printed last:\n%s",
+		return nil, fmt.Errorf("check that LocalStack launches fleets as EC2 does, which drills with Karpenter rest on: %w; its image is %s, and it printed last:\n%s",
 			err, image, s.lastLines(ctx, s.localStackName()))
 	}
 	if instances, err = s.AWS.RunInstances(ctx, s.opts.Cluster, cluster.WorkerNames(s.opts.Cluster)); err != nil {
