@@ -54,13 +54,13 @@ must() {
 	note "$name: $((SECONDS - started)) s"
 }
 
-# begin checks what every part needs, and makes a folder for one run: overlay file systems cannot lie on each other, so that
+# begin PROGRAM... installs what every part needs, and these, and makes a folder for one run: overlay file systems cannot lie on each other, so that
 # /tmp may not do.
 begin() {
 	[[ $EUID == 0 ]] || fail "a namespace of its own needs root"
 	[[ -x bin/spotdrill ]] || fail "there is no bin/spotdrill: make build"
 	local program missing=()
-	for program in docker-registry skopeo iptables python3 gcc pkg-config "$@"; do # each in the package of its name
+	for program in iptables python3 gcc pkg-config "$@"; do # each in the package of its name
 		command -v "$program" >/dev/null || missing+=("$program")
 	done
 	[[ -e /usr/include/seccomp.h ]] || missing+=(libseccomp-dev)
@@ -168,7 +168,8 @@ give() {
 	local to=docker://$registry/${path%@*}
 	case $ref in
 	localhost/*)
-		[[ -n $from ]] && "${from%% *}" save --output "$dir/image.tar" "$ref" || fail "no engine of this host has $ref: run bin/spotdrill up once"
+		[[ -n $from ]] || fail "no engine of this host has $ref: run bin/spotdrill up once"
+		"${from%% *}" save --output "$dir/image.tar" "$ref"
 		inside docker load --quiet --input "$dir/image.tar"
 		;;
 	*)
