@@ -160,16 +160,34 @@ func TestTheCatalogueForAHandlerThatReadsMetadata(t *testing.T) {
 	}
 }
 
-// Enough of the scenarios that need no quiet DNS share the cluster to be worth it.
+// Whatever pair the rule that was written by hand let play at the same time still may, and no other: with three spot
+// nodes, the claims come to the same. A conflict does not depend on the order.
 func TestTheCatalogueShares(t *testing.T) {
 	all := catalogue(t)
+	claims, before := make([]Claims, len(all)), make([]bool, len(all))
+	for i, s := range all {
+		before[i] = s.SharedBefore()
+		claims[i] = s.Claims().With(HandlerProcess, "") // the session compares the handler's settings
+		if why := FixedNodes().Conflict(claims[i]); why != "" {
+			t.Errorf("%s cannot be played at all: %s", s.Name, why)
+		}
+	}
 	shared, quiet := 0, 0
-	for _, s := range all {
+	for i, s := range all {
 		if s.Probe == nil {
 			quiet++
 		}
-		if s.SharesWith(s) {
+		if before[i] {
 			shared++
+		}
+		for j, o := range all[:i+1] {
+			why := FixedNodes().Conflict(claims[i], claims[j])
+			if could := before[i] && before[j] && s.CoreDNS.Equal(o.CoreDNS); could != (why == "") {
+				t.Errorf("%s and %s could share the cluster before: %t, and now: %q", s.Name, o.Name, could, why)
+			}
+			if again := FixedNodes().Conflict(claims[j], claims[i]); (again == "") != (why == "") {
+				t.Errorf("%s and %s: %q, and in the other order %q", s.Name, o.Name, why, again)
+			}
 		}
 	}
 	if shared < quiet/2 {

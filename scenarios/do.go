@@ -147,7 +147,7 @@ type action struct {
 	text func(Do) string
 	// validate checks what is particular to it; nil for nothing.
 	validate func(d Do, where string, in *scope, p *problems)
-	// effect is what it means for the drill, besides its times; nil if it only acts on its node.
+	// effect is what it means for the drill, besides its times.
 	effect func(Do) effect
 }
 
@@ -244,8 +244,8 @@ func (d Do) given() []string {
 }
 
 func (d Do) effect() effect {
-	e := effect{nodes: []string{d.Node}}
-	if does := d.Target.actions()[d.Verb]; does.effect != nil {
+	e := onNode(d)
+	if does, ok := d.Target.actions()[d.Verb]; ok {
 		e = does.effect(d)
 	}
 	if d.At != "" {
@@ -263,8 +263,13 @@ func (s Scenario) Actions(on Target, verbs ...Verb) []Do {
 	})
 }
 
-// shared is the effect of an action on what simultaneous drills share.
-func shared(d Do) effect { return effect{nodes: []string{d.Node}, shared: true} }
+// alone is the effect of an action on its node, if it has one, because of which the drill needs something for itself.
+func alone(of Resource) func(Do) effect {
+	return func(d Do) effect { return effect{nodes: []string{d.Node}, alone: []Resource{of}} }
+}
+
+// onNode is the effect of an action on nothing but its node, or the workload there.
+func onNode(d Do) effect { return effect{nodes: []string{d.Node}} }
 
 // text returns the same words for every step of an action.
 func text(words string) func(Do) string { return func(Do) string { return words } }

@@ -42,11 +42,16 @@ func addOnActions() map[Verb]action {
 				}
 				in.Upgraded = append(in.Upgraded, d.AddOn)
 			},
-			effect: func(d Do) effect { return effect{shared: true, allDNSPods: d.AddOn == CoreDNSAddOn} },
+			effect: func(d Do) effect {
+				if d.AddOn == CoreDNSAddOn {
+					return effect{alone: []Resource{ClusterDNS}, allDNSPods: true}
+				}
+				return effect{alone: []Resource{AllNodes}}
+			},
 		},
 		// By hand, as kubectl set env does.
 		Configure: {
-			needs: []string{"addOn"}, effect: shared,
+			needs: []string{"addOn"}, effect: alone(AllNodes),
 			text: func(d Do) string { return fmt.Sprintf("the values of the add-on %s are set by hand", d.AddOn) },
 			validate: func(d Do, where string, in *scope, p *problems) {
 				oneOf(p, where+".addOn", d.AddOn, []string{VPCCNIAddOn})

@@ -71,7 +71,7 @@ func dnsPods(d Do) string {
 
 // allDNSPods is the effect of an action on all CoreDNS pods, unless it names a node.
 func allDNSPods(d Do) effect {
-	return effect{nodes: []string{d.Node}, shared: true, allDNSPods: d.Node == ""}
+	return effect{nodes: []string{d.Node}, alone: []Resource{ClusterDNS}, allDNSPods: d.Node == ""}
 }
 
 func validateDNSConfigured(d Do, where string, _ *scope, p *problems) {

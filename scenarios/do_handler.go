@@ -32,7 +32,7 @@ func handlerActions() map[Verb]action {
 					p.add(where+".replicas", "%d is not within 1 to 5", d.Replicas)
 				}
 			}),
-		Move: disturbance(func(d Do) string { return "the handler is moved to " + d.Node }, "node").
+		Move: onRealNode(disturbance(func(d Do) string { return "the handler is moved to " + d.Node }, "node")).
 			and(func(d Do, where string, in *scope, p *problems) {
 				if in.Scenario.Nodes[d.Node].Capacity == onDemand {
 					p.add(where+".node", "%q has capacity %s, where the handler is anyway", d.Node, onDemand)
@@ -50,7 +50,7 @@ func handlerActions() map[Verb]action {
 			validate: validateConfigured,
 			effect: func(d Do) effect {
 				n := len(d.Disrupts)
-				return effect{takes: removal * time.Duration(n), nodes: d.Disrupts, shared: true, allDNSPods: n > 0}
+				return effect{takes: removal * time.Duration(n), nodes: d.Disrupts, alone: []Resource{HandlerProcess}, allDNSPods: n > 0}
 			},
 		},
 	}
@@ -59,7 +59,7 @@ func handlerActions() map[Verb]action {
 // disturbance is an action on the running handler, with a name that checks refer to.
 func disturbance(words func(Do) string, needs ...string) action {
 	return action{
-		needs: append([]string{"name"}, needs...), text: words, effect: shared,
+		needs: append([]string{"name"}, needs...), text: words, effect: alone(HandlerProcess),
 		validate: func(d Do, where string, in *scope, p *problems) {
 			in.Disturbances.define(where, d.Name, p)
 			in.once(where, d.Name, in.Faults, p)
@@ -75,7 +75,7 @@ func lasting(words func(Do) string) action {
 	a := disturbance(words, "for")
 	a.allows = []string{"meanwhile"}
 	a.effect = func(d Do) effect {
-		e := shared(d)
+		e := alone(HandlerProcess)(d)
 		if d.Meanwhile {
 			e.begins, e.lasts = d.Name, d.For.D()
 		}

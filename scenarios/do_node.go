@@ -7,11 +7,11 @@ import (
 )
 
 // nodeActions are done to a node by an operator or the cloud. A node that is deleted or down, or whose
-// kubelet stops, keeps its drill's pods: a simultaneous drill would wait for the node too.
+// kubelet stops, keeps its drill's pods: a simultaneous drill would wait for its recovery, too.
 func nodeActions() map[Verb]action {
 	return map[Verb]action{
 		Drain: {
-			needs: []string{"node"}, allows: []string{"meanwhile", "timeout", "force"}, effect: shared,
+			needs: []string{"node"}, allows: []string{"meanwhile", "timeout", "force"}, effect: alone(Recovery),
 			text: func(d Do) string {
 				words := d.Node + " is drained as kubectl does"
 				if d.Timeout > 0 {
@@ -28,7 +28,7 @@ func nodeActions() map[Verb]action {
 			},
 		},
 		Uncordon: {
-			needs: []string{"node"}, allows: []string{"untaint"}, validate: operated,
+			needs: []string{"node"}, allows: []string{"untaint"}, validate: operated, effect: onNode,
 			text: func(d Do) string {
 				if d.Untaint {
 					return d.Node + " is uncordoned, and the handler's taints are removed"
@@ -37,7 +37,7 @@ func nodeActions() map[Verb]action {
 			},
 		},
 		Delete: {
-			needs: []string{"node"}, allows: []string{"name"}, effect: shared,
+			needs: []string{"node"}, allows: []string{"name"}, effect: alone(Recovery),
 			text: func(d Do) string { return "the Node object of " + d.Node + " is deleted" },
 			validate: func(d Do, where string, in *scope, p *problems) {
 				operated(d, where, in, p)
@@ -51,31 +51,43 @@ func nodeActions() map[Verb]action {
 				in.Disrupted = append(in.Disrupted, d.Node)
 			},
 		},
-		Join: {
-			needs: []string{"node"}, allows: []string{"withoutProviderID"}, validate: operated, effect: shared,
+		Join: onRealNode(action{
+			needs: []string{"node"}, allows: []string{"withoutProviderID"}, validate: operated, effect: alone(Recovery),
 			text: func(d Do) string {
 				if d.WithoutProviderID {
 					return d.Node + " joins the cluster again, without a providerID"
 				}
 				return d.Node + " joins the cluster again, as the same instance"
 			},
-		},
-		Label:   operation(func(d Do) string { return d.Node + " gets the labels that the handler's pods need" }),
-		Unlabel: operation(func(d Do) string { return d.Node + " loses the labels that the handler's pods need" }),
+		}),
+		Label:   operation(HandlerProcess, func(d Do) string { return d.Node + " gets the labels that the handler's pods need" }),
+		Unlabel: operation(HandlerProcess, func(d Do) string { return d.Node + " loses the labels that the handler's pods need" }),
 	}
 }
 
 func kubeletActions() map[Verb]action {
-	return map[Verb]action{Stop: operation(func(d Do) string { return "the kubelet of " + d.Node + " stops" })}
+	return map[Verb]action{Stop: operation(Recovery, func(d Do) string { return "the kubelet of " + d.Node + " stops" })}
 }
 
 func instanceActions() map[Verb]action {
-	return map[Verb]action{Start: operation(func(d Do) string { return "the instance of " + d.Node + " starts again" })}
+	return map[Verb]action{Start: operation(Recovery, func(d Do) string { return "the instance of " + d.Node + " starts again" })}
 }
 
-// operation is an action on a node that has no other fields.
-func operation(words func(Do) string) action {
-	return action{needs: []string{"node"}, text: words, validate: operated, effect: shared}
+// operation is an action on a real node that has no other fields.
+func operation(of Resource, words func(Do) string) action {
+	return onRealNode(action{needs: []string{"node"}, text: words, validate: operated, effect: alone(of)})
+}
+
+// onRealNode is an action that no virtual node is enough for: something runs there because of it, or a kubelet
+// does something.
+func onRealNode(a action) action {
+	does := a.effect
+	a.effect = func(d Do) effect {
+		e := does(d)
+		e.real = true
+		return e
+	}
+	return a
 }
 
 // maxDrain bounds the time of a drain.

@@ -12,7 +12,7 @@ var objectName = regexp.MustCompile(`^[a-z]([a-z0-9-]*[a-z0-9])?$`)
 // workloadActions change what runs on the nodes that the handler launches.
 func workloadActions() map[Verb]action {
 	return map[Verb]action{Create: {
-		needs: []string{"daemonSet", "memory"}, effect: shared,
+		needs: []string{"daemonSet", "memory"}, effect: alone(Launches),
 		text: func(d Do) string {
 			return fmt.Sprintf("DaemonSet %s is created, whose pods request %s of memory", d.DaemonSet, d.Memory)
 		},
@@ -33,14 +33,14 @@ func workloadActions() map[Verb]action {
 func budgetActions() map[Verb]action {
 	return map[Verb]action{
 		Configure: {
-			needs: []string{"name", "pods", "minAvailable"}, validate: validateBudgetChange,
+			needs: []string{"name", "pods", "minAvailable"}, validate: validateBudgetChange, effect: onNode,
 			text: func(d Do) string {
 				return fmt.Sprintf("budget of %s: minAvailable %d", d.Pods, *orZero(d.MinAvailable))
 			},
 		},
 		Delete: {
-			needs: []string{"name", "pods", "minAvailable", "budget"},
-			text:  func(d Do) string { return fmt.Sprintf("budget %s of %s is deleted", d.Budget, d.Pods) },
+			needs: []string{"name", "pods", "minAvailable", "budget"}, effect: onNode,
+			text: func(d Do) string { return fmt.Sprintf("budget %s of %s is deleted", d.Budget, d.Pods) },
 			validate: func(d Do, where string, in *scope, p *problems) {
 				validateBudgetChange(d, where, in, p)
 				oneOf(p, where+".budget", d.Budget, in.Scenario.Workload.second())
@@ -74,7 +74,7 @@ const (
 // drill runs there. The drill continues when they are Ready, or gone.
 func clusterActions() map[Verb]action {
 	return map[Verb]action{Scale: {
-		needs: []string{"nodes"}, allows: []string{"cores"}, effect: shared,
+		needs: []string{"nodes"}, allows: []string{"cores"}, effect: alone(AllNodes),
 		text: func(d Do) string {
 			nodes, cores := d.VirtualNodes()
 			if nodes == 0 {

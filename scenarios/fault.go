@@ -42,7 +42,12 @@ func (f Fault) validate(where string, in *scope, p *problems) {
 }
 
 func (f Fault) effect() effect {
-	e := effect{shared: true, begins: f.Name, lasts: f.For.D()}
+	e := effect{begins: f.Name, lasts: f.For.D(), real: f.On == history.OnMetadata}
+	if of, ok := map[history.FaultTarget]Resource{
+		history.OnQueue: HandlerQueue, history.OnAPI: APIProxy, history.OnEC2: Launches, history.OnMetadata: Metadata,
+	}[f.On]; ok {
+		e.alone = []Resource{of}
+	}
 	if f.Node != "" {
 		e.nodes = []string{f.Node}
 	}

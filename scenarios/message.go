@@ -156,7 +156,11 @@ func (m Message) validate(where string, in *scope, p *problems) {
 }
 
 func (m Message) effect() effect {
-	return effect{nodes: m.nodes(), takes: m.For.D(), shared: m.Every > 0}
+	e := effect{nodes: m.nodes(), takes: m.For.D()}
+	if m.Every > 0 {
+		e.alone = []Resource{HandlerQueue}
+	}
+	return e
 }
 
 // nodes are those whose instance ids are in the body, by their names.

@@ -51,7 +51,7 @@ func (r Reclaim) validate(where string, in *scope, p *problems) {
 }
 
 func (r Reclaim) effect() effect {
-	return effect{nodes: []string{r.Node}, untilDeadline: !r.unannounced(), takes: r.After.D()}
+	return effect{nodes: []string{r.Node}, untilDeadline: !r.unannounced(), takes: r.After.D(), real: true}
 }
 
 func (r Reclaim) unannounced() bool { return r.At == "" }

@@ -84,6 +84,9 @@ type Scenario struct {
 	Workload Workload `yaml:"workload,omitempty"`
 	// Nodes selects the nodes that steps and checks refer to, by name.
 	Nodes map[string]Pick `yaml:"nodes,omitempty"`
+	// RealNodes requires real nodes, even if nothing else in the scenario shows that pods must run on them or
+	// that a kubelet is judged; spotdrill explain shows whether virtual nodes are enough.
+	RealNodes bool `yaml:"realNodes,omitempty"`
 	// Deadline is the time from a notice to the loss of its instance.
 	Deadline Deadline `yaml:"deadline,omitempty"`
 	// Probe turns the DNS prober on.

@@ -37,7 +37,8 @@ type effect struct {
 	begins        string        // the fault or disturbance that it begins
 	lasts         time.Duration // how long that lasts
 	awaitsEndOf   string        // the fault or disturbance whose end it waits for
-	shared        bool          // it acts on what simultaneous drills share: queue, handler or CoreDNS
+	alone         []Resource    // what the drill needs for itself because of it
+	real          bool          // its nodes must be real ones
 	allDNSPods    bool          // it acts on every CoreDNS pod
 }
 

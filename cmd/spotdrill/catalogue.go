@@ -54,6 +54,8 @@ type listing struct {
 	Setting string          `json:"setting,omitempty"` // for what its description must have settings
 	Source  string          `json:"source"`
 	AtLeast float64         `json:"atLeastSeconds"` // how long a drill takes
+	// Claims are what the drill needs of the cluster, for itself or together with others.
+	Claims scenarios.Claims `json:"claims"`
 }
 
 type listings []listing
@@ -71,7 +73,7 @@ func (all listings) WriteText(w io.Writer) error {
 func listed(selected []scenarios.Scenario, set scenarios.Set) listings {
 	out := make(listings, 0, len(selected))
 	for _, s := range selected {
-		out = append(out, listing{s.Name, s.Profile, s.Title, s.Sets, s.Feature, s.Setting, s.Source, s.Expected(set).Seconds()})
+		out = append(out, listing{s.Name, s.Profile, s.Title, s.Sets, s.Feature, s.Setting, s.Source, s.Expected(set).Seconds(), s.Claims()})
 	}
 	return out
 }
@@ -88,7 +90,9 @@ type explanation struct {
 	Arranged string      `json:"arranged,omitempty"` // the settings of the drill, as its file has them
 	Steps    []string    `json:"steps"`
 	Checks   []explained `json:"checks"`
-	PlayedBy string      `json:"playedBy"` // a command that plays it
+	// Claims are what the drill needs of the cluster; none in a cluster that is not spotdrill's own.
+	Claims   scenarios.Claims `json:"claims,omitempty"`
+	PlayedBy string           `json:"playedBy"` // a command that plays it
 }
 
 // explained is one check of a scenario, with how to fix a failure.
@@ -146,6 +150,8 @@ func explain(s scenarios.Scenario, called string) (explanation, error) {
 	}
 	if s.Observe != nil {
 		e.Steps = s.Observe.Phases()
+	} else {
+		e.Claims = s.Claims()
 	}
 	// The verdicts on an empty history list what every check requires.
 	for _, v := range verdict.Judge(s, history.History{}).Verdicts {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
 	"sync"
@@ -80,6 +81,41 @@ func TestExplainPrintsACommandThatPlays(t *testing.T) {
 		out, stderr, code := spotdrill(t, "explain", name)
 		if code != 0 || !strings.Contains(out, want) {
 			t.Errorf("%s: exit code %d, want %q in %s%s", name, code, want, out, stderr)
+		}
+	}
+}
+
+// What the drill needs of the cluster is explained in words, and in JSON too.
+func TestExplainAndListShowWhatADrillNeeds(t *testing.T) {
+	for name, wants := range map[string][]string{
+		"spot-notice-drains-node":           {"1 spot node for itself: the drill acts on victim", "CoreDNS, shared with drills of the same settings (lameduck 5s", "the queue, shared\n"},
+		"killed-handler-finishes-the-drain": {"the handler for itself: crash: the handler is killed"},
+		"slow-queue-is-outlived":            {"the queue for itself: fault"},
+		"coredns-drained-lameduck-5s":       {"the machine for itself: queries are measured", "CoreDNS for itself: victim runs CoreDNS", "; real: queries are measured"},
+		"bare-pod-is-evicted":               {"; virtual is enough"},
+	} {
+		out, stderr, _ := spotdrill(t, "explain", name)
+		_, needs, _ := strings.Cut(out, "what it needs of the cluster:\n")
+		for _, want := range wants {
+			if !strings.Contains(needs, want) {
+				t.Errorf("%s: want %q in %s%s", name, want, needs, stderr)
+			}
+		}
+	}
+	var all []struct {
+		Name   string
+		Claims []struct{ Resource, Mode, Because, RealBecause string }
+	}
+	if err := json.Unmarshal([]byte(list(t, "--set", "full", "--json")), &all); err != nil || len(all) == 0 {
+		t.Fatalf("%d scenarios, error %v", len(all), err)
+	}
+	for _, s := range all {
+		quiet := slices.ContainsFunc(s.Claims, func(c struct{ Resource, Mode, Because, RealBecause string }) bool {
+			return c.Resource == "quiet-machine" && c.Mode == "exclusive" && c.Because != ""
+		})
+		i := slices.IndexFunc(catalogue(t), func(o scenarios.Scenario) bool { return o.Name == s.Name })
+		if i < 0 || quiet != (catalogue(t)[i].Probe != nil) || len(s.Claims) < len(scenarios.Resources())-1 {
+			t.Errorf("%s: claims %+v", s.Name, s.Claims)
 		}
 	}
 }

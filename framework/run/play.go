@@ -12,9 +12,9 @@ import (
 	"github.com/spotdrill/spotdrill/framework/system"
 )
 
-// Play is one drill that is being played, or two at the same time. The two must be able to
-// share the cluster, see SharesWith: each has one of the three spot workers for itself, and
-// the pods of both move to the third.
+// Play is one drill that is being played, or several at the same time, whose claims must permit it
+// (scenarios.Nodes.Conflict): each has the spot workers that it acts on for itself, and the pods of all move to
+// the others.
 type Play struct {
 	// Drills are those that are played.
 	Drills []*Runner

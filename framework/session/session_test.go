@@ -243,7 +243,7 @@ func TestPartner(t *testing.T) {
 	}
 	first := find("bare-pod-is-evicted")
 	partner, ok := s.partner(first)
-	if !ok || !first.SharesWith(partner) || partner.Name == first.Name {
+	if !ok || !s.shares(first, partner) || partner.Name == first.Name {
 		t.Fatalf("%s, %t", partner.Name, ok)
 	}
 	apart := func(o scenarios.Scenario) float64 {
@@ -251,7 +251,7 @@ func TestPartner(t *testing.T) {
 	}
 	later := false
 	for _, o := range s.Scenarios {
-		if later && first.SharesWith(o) && apart(o) < apart(partner) {
+		if later && s.shares(first, o) && apart(o) < apart(partner) {
 			t.Errorf("%s is nearer in duration than %s", o.Name, partner.Name)
 		}
 		later = later || o.Name == first.Name

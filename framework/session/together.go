@@ -27,12 +27,18 @@ func (s *Session) partner(scenario scenarios.Scenario) (best scenarios.Scenario,
 	}
 	for _, o := range s.Scenarios[at+1:] {
 		fits := !s.played[o.Name] && s.NotApplicable(o) == "" && s.Handler.Deviations[o.Name] == "" &&
-			scenario.SharesWith(o) && s.Handler.For(o.Feature, o.Setting).Same(s.Handler.For(scenario.Feature, scenario.Setting))
+			s.shares(scenario, o) && s.Handler.For(o.Feature, o.Setting).Same(s.Handler.For(scenario.Feature, scenario.Setting))
 		if fits && (!ok || apart(o) < apart(best)) {
 			best, ok = o, true
 		}
 	}
 	return best, ok
+}
+
+// shares reports whether the claims of two scenarios permit that they are played at the same time, with the same
+// settings of the handler.
+func (s *Session) shares(scenario, o scenarios.Scenario) bool {
+	return scenarios.FixedNodes().Conflict(scenario.Claims().With(scenarios.HandlerProcess, ""), o.Claims().With(scenarios.HandlerProcess, "")) == ""
 }
 
 // playTogether plays two scenarios at the same time. It counts only if both pass: one drill
