@@ -72,9 +72,9 @@ func TestAPlatformShowsItsVersions(t *testing.T) {
 func TestVersionsThatCannotBeHad(t *testing.T) {
 	for want, args := range map[string][]string{
 		`--kubernetes is "v1.20"; can be had: v1.37.`:                                                                       {"--kubernetes", "v1.20"},
-		`--coredns is "v9"; want a release or its minor; can be had: v1.15.0`:                                                     {"--coredns", "v9"},
+		`--coredns is "v9"; want a release or its minor; can be had: v1.15.0`:                                               {"--coredns", "v9"},
 		`--coredns is "v9.0"; can be had: v1.15.0`:                                                                          {"--coredns", "v9.0"},
-		`--kubernetes is "latest"; want a release or its minor; can be had: v1.37.`:                                                           {"--kubernetes", "latest"},
+		`--kubernetes is "latest"; want a release or its minor; can be had: v1.37.`:                                         {"--kubernetes", "latest"},
 		`--karpenter is "v1.15.9"; can be had: v1.15.2 (pulled), v1.15.0 (`:                                                 {"--handler", "karpenter", "--karpenter", "v1.15.9"},
 		`--nth is "1.30"; can be had: v1.25.6`:                                                                              {"--handler", "nth", "--nth", "1.30"},
 		`platform openshift has trafficDistribution PreferSameNode, which Kubernetes has since v1.34; --kubernetes is 1.33`: {"--platform", "openshift", "--kubernetes", "1.33"},
