@@ -67,7 +67,7 @@ func TestACacheOfAnotherUser(t *testing.T) {
 	}
 }
 
-// A cache that cannot be made is found by doctor, too, and both say how to choose another.
+// A cache that cannot be made is found by doctor, too, and both name the way to choose another.
 func TestACacheWhereNoFolderCanBe(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
