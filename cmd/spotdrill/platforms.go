@@ -33,13 +33,6 @@ func onPlatform(cmd *cobra.Command, opts *system.Options) (scenarios.Loader, err
 	return loader, nil
 }
 
-// showVersions shows what the chosen platform runs, if the cluster of the options runs another version.
-func showVersions(w io.Writer, p *scenarios.Platform, opts system.Options) {
-	if line := versionsOf(p, opts); line != "" {
-		printf(w, "%s\n", line)
-	}
-}
-
 // versionsOf is what a platform runs, what the cluster of the options runs in its place, and the flags that change that;
 // empty if they are the same, or were chosen.
 func versionsOf(p *scenarios.Platform, opts system.Options) string {

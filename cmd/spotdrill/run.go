@@ -104,7 +104,9 @@ func newRunCommand() *cobra.Command {
 			if err := checkSystem(&o.system); err != nil {
 				return err
 			}
-			showVersions(cmd.ErrOrStderr(), o.loader.Platform, o.system)
+			if line := versionsOf(o.loader.Platform, o.system); line != "" {
+				printf(cmd.ErrOrStderr(), "%s\n", line)
+			}
 			opts, err := o.options(args, cmd.ErrOrStderr())
 			if errors.Is(err, errAllPassed) {
 				printf(cmd.ErrOrStderr(), "%v\n", err)

@@ -31,7 +31,9 @@ func newUpCommand() *cobra.Command {
 			if err := checkSystem(&opts); err != nil {
 				return err
 			}
-			showVersions(cmd.ErrOrStderr(), loader.Platform, opts)
+			if line := versionsOf(loader.Platform, opts); line != "" {
+				printf(cmd.ErrOrStderr(), "%s\n", line)
+			}
 			start := time.Now()
 			sys, err := system.Up(cmd.Context(), opts)
 			if err != nil {

@@ -18,7 +18,7 @@ func TestUpgradeCheckMistakes(t *testing.T) {
 		"two programs":           {"--coredns --kubernetes --from v1.34 --to v1.35", "one upgrade at a time"},
 		"the same":               {"--handler karpenter --from v1.14.1 --to 1.14.1", "are the same release of karpenter"},
 		"a version not known":    {"--handler karpenter --from v1.13.1 --to v9.9.9", "v9.9.9\"; can be had: v1."},
-		"no version":             {"--coredns --from newest --to v1.15.0", "\"newest\"; want a release such as"},
+		"no version":             {"--coredns --from newest --to v1.15.0", "\"newest\"; want a release or its minor"},
 		"a version without =":    {"--coredns v1.14.7 --from v1.34 --to v1.35", "v1.14.7 is a version: give it as --coredns=v1.14.7"},
 		"no plays":               {"--handler karpenter --from v1.13.1 --to v1.14.1 --plays 0", "--plays is 0"},
 		"two handlers":           {"--handler karpenter,nth --from v1.13.1 --to v1.14.1", "with one handler"},
