@@ -121,11 +121,6 @@ func (c Claims) Of(n Resource, m Mode) (Claim, bool) {
 	return c[i], true
 }
 
-// Without returns the claims on other resources.
-func (c Claims) Without(of ...Resource) Claims {
-	return slices.DeleteFunc(slices.Clone(c), func(c Claim) bool { return slices.Contains(of, c.Resource) })
-}
-
 // With returns the claims with what drills must agree on that share a resource.
 func (c Claims) With(n Resource, as string) Claims {
 	c = slices.Clone(c)
@@ -358,17 +353,19 @@ func (s Scenario) needsReal() string {
 
 // validateClaims reports what no cluster has.
 func (s Scenario) validateClaims(p *problems) {
+	wanted := map[string]int{} // by capacity
+	for _, pick := range s.Nodes {
+		if s.fixed(pick) {
+			wanted[pick.Capacity]++
+		}
+	}
 	for capacity, there := range map[string]int{string(coredns.OnSpot): spotWorkers, onDemand: 1} {
-		wanted := 0
-		for _, pick := range s.Nodes {
-			wanted += count(s.fixed(pick) && pick.Capacity == capacity)
+		if n := wanted[capacity]; n > there {
+			p.add("nodes", "%d have capacity %s, and the cluster has %s; more can be launched for a drill: launched", n, capacity, history.Count(there, "such worker"))
 		}
-		if wanted > there {
-			p.add("nodes", "%d have capacity %s, and the cluster has %s; more can be launched for a drill: launched", wanted, capacity, history.Count(there, "such worker"))
-		}
-		if wanted == 0 && capacity == string(coredns.OnSpot) && s.RealNodes {
-			p.add("realNodes", "is only allowed with a node of capacity %s that is not launched", capacity)
-		}
+	}
+	if s.RealNodes && wanted[string(coredns.OnSpot)] == 0 {
+		p.add("realNodes", "is only allowed with a node of capacity %s that is not launched", coredns.OnSpot)
 	}
 }
 

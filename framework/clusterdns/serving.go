@@ -1,6 +1,7 @@
 package clusterdns
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -50,12 +51,7 @@ func servingBy(svc *corev1.Service) serving {
 }
 
 // at is the port of the pods.
-func (s serving) at() int32 {
-	if s.Port == 0 {
-		return coredns.DNSPort
-	}
-	return s.Port
-}
+func (s serving) at() int32 { return cmp.Or(s.Port, coredns.DNSPort) }
 
 // String is it in words.
 func (s serving) String() string {
