@@ -6,7 +6,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/mod/semver"
@@ -256,15 +255,15 @@ func (p plannedUpgrade) WriteText(w io.Writer) error {
 	return err
 }
 
-// printNext prints what is compared, and about how long it takes.
+// printNext prints what is compared, and how long it takes at least.
 func printNext(cmd *cobra.Command, check upgrade.Options) error {
 	next, err := check.Next(cmd.Context())
 	if err != nil {
 		return orInterrupted(cmd.Context(), exitError{exitUsage, err})
 	}
-	about := 2 * upgrade.Part{Scenarios: check.Scenarios, Repeat: 1}.Expected(check.Set)
-	printf(cmd.ErrOrStderr(), "%s from %s to %s: %s with both versions, at most %s plus the set-ups, and more plays where a check differs; Ctrl-C keeps what was played, and the same command goes on\n",
-		check.Program, check.From, check.To, history.Count(len(check.Scenarios), "scenario"), about.Round(time.Minute))
+	least := 2 * upgrade.Part{Scenarios: check.Scenarios, Repeat: 1}.Expected(check.Set)
+	printf(cmd.ErrOrStderr(), "%s from %s to %s: %s with both versions, %.0f s or more plus the set-ups, and more plays where a check differs; Ctrl-C keeps what was played, and the same command goes on\n",
+		check.Program, check.From, check.To, history.Count(len(check.Scenarios), "scenario"), least.Seconds())
 	if len(next.Scenarios) == 0 {
 		printf(cmd.ErrOrStderr(), "all of it was played: %s\n", check.Folder())
 	}

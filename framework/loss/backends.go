@@ -16,6 +16,9 @@ const (
 	// underWay is how long a query may have been with a pod that answered later
 	// ones before it ended, or before kube-proxy removed its entry.
 	underWay = 100 * time.Millisecond
+	// refusalEach is how often the kernel of a pod reports one machine that a port is closed, when it is
+	// sent more (icmp_ratelimit of icmp(7)), with what a recorder may be late.
+	refusalEach = time.Second + underWay
 	// Around the time at which a restart was seen, the container may have ended up to
 	// so much before, and answered again up to so much after it.
 	restartBefore = 5 * time.Second
@@ -41,6 +44,7 @@ type backend struct {
 	// then that the rules there cannot choose it any more.
 	unchosen map[string]time.Duration
 	answered []time.Duration // when the queries left that it answered, ascending
+	closed   []time.Duration // when the queries left for which its kernel reported that the port is closed, ascending
 	leaves   time.Duration   // when its endpoint was first seen not to be ready; 0 if never
 	silences []silence
 	waits    []period // when a query waited for its answer longer than at a pod that has nothing else to do
@@ -93,6 +97,9 @@ func newBackends(st *story.Story, t Target, fs flows) backends {
 		// After a loss, the answers just before an entry's removal is reported belong
 		// to the next entry: a busy recorder hears late of both.
 		next := f.Removed && lost[f] >= f.To-recorderStall && q.Sent > lost[f]
+		if q.Outcome == history.ICMP {
+			b.closed = append(b.closed, q.Sent)
+		}
 		if q.Outcome == history.Answered && !next {
 			b.answered = append(b.answered, q.Sent)
 			if q.Done-q.Sent > longWait+t.delay {
@@ -115,6 +122,7 @@ func newBackends(st *story.Story, t Target, fs flows) backends {
 	}
 	for _, b := range bs.byIP {
 		slices.Sort(b.answered)
+		slices.Sort(b.closed)
 		b.silences = silencesOf(st, b)
 	}
 	return bs
@@ -210,6 +218,16 @@ func (b *backend) behind(sent time.Duration) (longest time.Duration) {
 		}
 	}
 	return longest
+}
+
+// refuses reports whether the pod's port was closed when a query was sent: its kernel reported that of another
+// one at most refusalEach before or after, and none between these two was answered.
+func (b *backend) refuses(sent time.Duration) bool {
+	return slices.ContainsFunc(b.closed, func(at time.Duration) bool {
+		from, to := min(at, sent), max(at, sent)
+		i, _ := slices.BinarySearch(b.answered, from)
+		return to-from <= refusalEach && (i == len(b.answered) || b.answered[i] > to)
+	})
 }
 
 // name is the pod's namespace/name; empty if it is not known.

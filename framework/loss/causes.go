@@ -32,7 +32,8 @@ const (
 	InsertFailed Cause = "insert-failed"
 	// NoEndpoint: the rules had no pod to choose from.
 	NoEndpoint Cause = "no-endpoint"
-	// Refused: a pod that was there refused it, by DNS or by ICMP.
+	// Refused: a pod that was there refused it, by DNS, or by ICMP since its port was closed. Of
+	// those to a closed port the kernel reports only one a second.
 	Refused Cause = "refused"
 	// AnsweredLate: an answer came back, after the prober's timeout.
 	AnsweredLate Cause = "answered-late"
@@ -246,7 +247,7 @@ func (e evidence) cause(q history.Query) finding {
 	switch {
 	case under && removed.Backend == flow.Backend:
 		return finding{cause: EntryRemoved, backend: removed.Backend}
-	case q.Outcome != history.Timeout:
+	case q.Outcome != history.Timeout || b.refuses(q.Sent):
 		return finding{cause: Refused, backend: flow.Backend}
 	case under && flow.From > q.Sent:
 		return finding{cause: EntryRemoved, backend: removed.Backend}

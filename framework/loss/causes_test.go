@@ -298,6 +298,16 @@ func TestCauses(t *testing.T) {
 			func(s *script) { s.sent(history.Fixed, 2, 11, history.ICMP) },
 			Loss{Cause: Refused, Fixed: 1, Backend: staying},
 		},
+		"of many at a closed port the kernel reports one a second": {
+			func(s *script) {
+				for _, at := range []float64{10.2, 11.1} {
+					s.sent(history.Fixed, 2, at, history.Timeout)
+				}
+				s.sent(history.Fixed, 2, 11.2, history.ICMP)
+				s.sent(history.Fixed, 2, 12, history.Timeout)
+			},
+			Loss{Cause: Refused, Fixed: 4, Backend: staying},
+		},
 		"the answer came after the timeout": {
 			func(s *script) { s.flow(3, staying, 11, 41); s.sent(history.Fresh, 3, 11, history.Timeout) },
 			Loss{Cause: AnsweredLate, Fresh: 1, Backend: staying},
@@ -385,6 +395,20 @@ func TestCauses(t *testing.T) {
 				t.Errorf("got  %+v\nwant %+v", got[0], want)
 			}
 		})
+	}
+}
+
+// One report that a port is closed shows nothing of a time from which there was an answer in between, or which is
+// longer ago than the kernel's next report would have been.
+func TestAPortIsNotClosedForLong(t *testing.T) {
+	for name, lost := range map[string]float64{"long before": 9, "long after": 12.4, "after an answer": 11.6} {
+		s := lossStory()
+		s.sent(history.Fixed, 2, 11.2, history.ICMP)
+		s.sent(history.Fixed, 2, 11.4, history.Answered)
+		s.sent(history.Fixed, 2, lost, history.Timeout)
+		if got := s.attribute().Losses; len(got) != 2 || got[1].Cause != Unexplained && got[0].Cause != Unexplained {
+			t.Errorf("%s: %+v", name, got)
+		}
 	}
 }
 

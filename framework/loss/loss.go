@@ -62,7 +62,7 @@ func Tolerances() map[string]time.Duration {
 		"control_lag": controlLag, "shown_lag": shownLag, "control_lag_reach": lagReach, "late_query": lateQuery,
 		"moment_hole": momentHole, "moment_reach": momentReach,
 		"loss_under_way": underWay, "loss_rules_lag": rulesLag, "loss_recorder_stall": recorderStall,
-		"loss_restart_before": restartBefore, "loss_restart_after": restartAfter,
+		"loss_refusal_each": refusalEach, "loss_restart_before": restartBefore, "loss_restart_after": restartAfter,
 		"starved_from": starvedFrom, "starved_reach": starvedReach, "starved_gap": starvedGap,
 	}
 }

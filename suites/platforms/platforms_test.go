@@ -48,7 +48,7 @@ var (
 	drillFlag    = flags.AddDrill()
 	systemFlags  = flags.AddSystem()
 	outFlag      = flags.AddOut("reports/out/platforms")
-	missingFlag  = flag.Bool("missing", false, "measure only what the record lacks, or has of an earlier text of preset or scenario")
+	missingFlag  = flag.Bool("missing", false, "measure only what the record lacks, or has of an earlier text of preset or scenario; not with proposed settings where that shows nothing")
 	settingsFlag = flag.String("settings", "", "measure only with these settings: shipped or proposed")
 	waysFlag     = flag.String("ways", "", "measure only these ways, separated by commas: "+strings.Join(wayNames(), ", "))
 )
@@ -159,7 +159,7 @@ func cellsOf(name string, only chosen, was measured.Record) (out []cell, err err
 			if err != nil {
 				return nil, err
 			}
-			if last, ok := was.Of(name, way.Name, settings); *missingFlag && ok && last.Digest == base.Digest() {
+			if *missingFlag && was.Settled(p, way, settings, base) {
 				continue
 			}
 			out = append(out, cell{way, settings, base})

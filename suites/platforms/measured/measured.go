@@ -22,6 +22,12 @@ import (
 // Plays is how many times each cell is played.
 const Plays = 3
 
+// The ways in which a node can end without its kubelet reporting it.
+const (
+	shutDown = "shutdown"
+	powerOff = "power-off"
+)
+
 // Way is a way in which a node or a pod of CoreDNS ends.
 type Way struct {
 	// Name is the word in the record and in labels, Title the one in the table.
@@ -35,8 +41,8 @@ func Ways() []Way {
 	return []Way{
 		{"handler-drain", "drained by a handler", "coredns-drained-as-configured"},
 		{"kubectl-drain", "`kubectl drain`", "coredns-drained-by-kubectl"},
-		{"shutdown", "no handler: shut down as configured", "coredns-shut-down-as-configured"},
-		{"power-off", "no handler: power off 20 s after the notice", "coredns-lost-without-handler"},
+		{shutDown, "no handler: shut down as configured", "coredns-shut-down-as-configured"},
+		{powerOff, "no handler: power off 20 s after the notice", "coredns-lost-without-handler"},
 		{"pod-deleted", "pod deleted by the API", "coredns-pod-deleted"},
 		{"restart", "rolling restart", "coredns-restarted"},
 	}
@@ -177,6 +183,29 @@ func (r Record) Of(platform, way string, s Settings) (Cell, bool) {
 		return Cell{}, false
 	}
 	return r.Cells[i], true
+}
+
+// Settled reports whether nothing is to be measured for a cell: it was, with the present text of its scenario; or it has
+// proposed settings, and nothing is lost as shipped, or no setting of CoreDNS has an effect.
+func (r Record) Settled(p *scenarios.Platform, w Way, s Settings, base scenarios.Scenario) bool {
+	if _, ok := r.current(p.Name, w, s, base); ok || s == Shipped {
+		return ok
+	}
+	shipped, ok := r.current(p.Name, w, Shipped, base)
+	return ok && shipped.lost() == 0 || w.unreported(p)
+}
+
+// current is a cell that was measured with the present text of its scenario.
+func (r Record) current(platform string, w Way, s Settings, base scenarios.Scenario) (Cell, bool) {
+	c, ok := r.Of(platform, w.Name, s)
+	return c, ok && c.Digest == base.Digest()
+}
+
+// unreported reports whether the kubelet ends with its node before it has reported anything about the pods: without a
+// graceful shutdown, it is stopped as every service is. Endpoints then stay until the node controller finds that the node
+// is gone, whatever CoreDNS is set to.
+func (w Way) unreported(p *scenarios.Platform) bool {
+	return w.Name == powerOff || w.Name == shutDown && p.Shutdown == (scenarios.Shutdown{})
 }
 
 func (c Cell) same(platform, way string, s Settings) bool {

@@ -4,6 +4,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -143,7 +144,7 @@ func TestTheTableNamesWhatBringsItToZero(t *testing.T) {
 		"lost on one kind of ports":              {[]Cell{shipped, fixedOnly}, "nothing that was tried: up to 1 lost with " + changed},
 		"nothing is proposed":                    {[]Cell{shipped, same}, "nothing that was tried: no other setting is proposed"},
 	} {
-		if got := (Record{of.cells}).remedy("k3s", Ways()[1], base); got != of.want {
+		if got := (Record{of.cells}).remedy(p, Ways()[1], base); got != of.want {
 			t.Errorf("%s: %q, want %q", name, got, of.want)
 		}
 	}
@@ -153,6 +154,50 @@ func TestTheTableNamesWhatBringsItToZero(t *testing.T) {
 		if got := changes(c[0], c[1]); got != c[2] {
 			t.Errorf("from %s to %s: %q, want %q", c[0], c[1], got, c[2])
 		}
+	}
+}
+
+func TestWhatIsToBeMeasured(t *testing.T) {
+	none := Play{ports(9, 0, 0), ports(9, 0, 0)}
+	for name, c := range map[string]struct {
+		platform, way string
+		lost          *int // as shipped; nil if that was not measured
+		settings      Settings
+		want          bool // it is settled
+		remedy        string
+	}{
+		"not measured as shipped":         {"k3s", "restart", nil, Shipped, false, unmeasured},
+		"measured as shipped":             {"k3s", "restart", new(3), Shipped, true, unmeasured},
+		"some are lost as shipped":        {"k3s", "restart", new(3), Proposed, false, unmeasured},
+		"nothing is lost as shipped":      {"k3s", "restart", new(0), Proposed, true, "nothing is lost as shipped"},
+		"a power-off as shipped":          {"kops", powerOff, nil, Shipped, false, "no setting of CoreDNS: a handler that drains the node"},
+		"a power-off":                     {"kops", powerOff, new(3), Proposed, true, "no setting of CoreDNS: a handler that drains the node"},
+		"a shutdown that is graceful":     {"kops", shutDown, new(3), Proposed, false, unmeasured},
+		"a shutdown that is not graceful": {"k3s", shutDown, new(3), Proposed, true, "no setting of CoreDNS: a handler that drains the node"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, err := scenarios.PlatformNamed(c.platform)
+			if err != nil {
+				t.Fatal(err)
+			}
+			w := Ways()[slices.IndexFunc(Ways(), func(w Way) bool { return w.Name == c.way })]
+			base, err := Base(p, w)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var r Record
+			if c.lost != nil {
+				lossy := none
+				lossy.Fixed.Lost = *c.lost
+				r.Cells = []Cell{{Platform: c.platform, Way: c.way, Settings: Shipped, Digest: base.Digest(), Plays: []Play{none, lossy, none}}}
+			}
+			if got := r.Settled(p, w, c.settings, base); got != c.want {
+				t.Errorf("settled %t, want %t", got, c.want)
+			}
+			if got := r.remedy(p, w, base); got != c.remedy {
+				t.Errorf("remedy %q, want %q", got, c.remedy)
+			}
+		})
 	}
 }
 

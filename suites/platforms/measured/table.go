@@ -21,6 +21,9 @@ const (
 // unmeasured is the text of a cell without figures.
 const unmeasured = "not measured"
 
+// needless is for a cell with proposed settings that would show nothing.
+const needless = "–"
+
 // Tables are the tables of all platforms in Markdown.
 func Tables(names []string, r Record) (string, error) {
 	var b strings.Builder
@@ -71,7 +74,11 @@ func section(b *strings.Builder, name string, r Record) error {
 		for _, s := range []Settings{Shipped, Proposed} {
 			c, ok := r.Of(name, w.Name, s)
 			if !ok {
-				fmt.Fprintf(b, " %s | %[1]s |", unmeasured)
+				text := unmeasured
+				if s == Proposed && r.Settled(p, w, s, base) {
+					text = needless
+				}
+				fmt.Fprintf(b, " %s | %[1]s |", text)
 				continue
 			}
 			outdated := ""
@@ -86,7 +93,7 @@ func section(b *strings.Builder, name string, r Record) error {
 			}
 			on = append(on, c.Date+", "+c.On)
 		}
-		fmt.Fprintf(b, " %s |\n", oneLine(r.remedy(name, w, base)))
+		fmt.Fprintf(b, " %s |\n", oneLine(r.remedy(p, w, base)))
 	}
 	for _, list := range []struct {
 		title string
@@ -104,17 +111,15 @@ func section(b *strings.Builder, name string, r Record) error {
 }
 
 // remedy is with which settings nothing is lost in a way, as far as it was measured.
-func (r Record) remedy(name string, w Way, base scenarios.Scenario) string {
-	now := func(s Settings) (Cell, bool) {
-		c, ok := r.Of(name, w.Name, s)
-		return c, ok && c.Digest == base.Digest()
-	}
-	shipped, known := now(Shipped)
-	if known && shipped.lost() == 0 {
+func (r Record) remedy(p *scenarios.Platform, w Way, base scenarios.Scenario) string {
+	shipped, known := r.current(p.Name, w, Shipped, base)
+	proposed, tried := r.current(p.Name, w, Proposed, base)
+	switch {
+	case known && shipped.lost() == 0:
 		return "nothing is lost as shipped"
-	}
-	proposed, tried := now(Proposed)
-	if !tried {
+	case !tried && w.unreported(p):
+		return "no setting of CoreDNS: a handler that drains the node"
+	case !tried:
 		return unmeasured
 	}
 	changed := changes(base.CoreDNS.String(), proposed.CoreDNS)
