@@ -32,8 +32,8 @@ const (
 	InsertFailed Cause = "insert-failed"
 	// NoEndpoint: the rules had no pod to choose from.
 	NoEndpoint Cause = "no-endpoint"
-	// Refused: a pod that was there refused it, by DNS, or by ICMP since its port was closed. Of
-	// those to a closed port the kernel reports only one a second.
+	// Refused: a pod that was there refused it, by DNS, or by ICMP since its port was closed. The
+	// kernel reports a closed port only once a second.
 	Refused Cause = "refused"
 	// AnsweredLate: an answer came back, after the prober's timeout.
 	AnsweredLate Cause = "answered-late"
