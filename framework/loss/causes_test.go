@@ -406,7 +406,7 @@ func TestAPortIsNotClosedForLong(t *testing.T) {
 		s.sent(history.Fixed, 2, 11.2, history.ICMP)
 		s.sent(history.Fixed, 2, 11.4, history.Answered)
 		s.sent(history.Fixed, 2, lost, history.Timeout)
-		if got := s.attribute().Losses; len(got) != 2 || got[1].Cause != Unexplained && got[0].Cause != Unexplained {
+		if got := s.attribute().Losses; len(got) != 2 || got[0].Cause != Refused || got[1].Cause != Unexplained {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}

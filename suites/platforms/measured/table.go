@@ -75,7 +75,7 @@ func section(b *strings.Builder, name string, r Record) error {
 			c, ok := r.Of(name, w.Name, s)
 			if !ok {
 				text := unmeasured
-				if s == Proposed && r.Settled(p, w, s, base) {
+				if r.Settled(p, w, s, base) {
 					text = needless
 				}
 				fmt.Fprintf(b, " %s | %[1]s |", text)
