@@ -152,6 +152,7 @@ type scenarioPlays struct {
 	checks  []string // in their order
 	plays   map[string]*Plays
 	entries []playedEntry
+	broken  []playedEntry // plays that the harness could not end: what they have of a check shows nothing
 }
 
 // playedEntry is an entry with the report that has it.
@@ -171,6 +172,10 @@ func pool(of []*Report) pooled {
 			if s == nil {
 				s = &scenarioPlays{place: len(all), plays: map[string]*Plays{}}
 				all[e.Scenario] = s
+			}
+			if e.broke() != nil {
+				s.broken = append(s.broken, playedEntry{e, r})
+				continue
 			}
 			s.add(playedEntry{e, r})
 		}
@@ -221,10 +226,10 @@ func changesOf(scenario string, before, after *scenarioPlays) []Change {
 	if why == "" && len(checks) == 0 {
 		why = "no play could be judged"
 	}
+	all := brokenPlays(scenario, before, after)
 	if why != "" {
-		return []Change{{Scenario: scenario, State: Unjudged, P: 1, Why: why}}
+		return append(all, Change{Scenario: scenario, State: Unjudged, P: 1, Why: why})
 	}
-	all := make([]Change, 0, len(checks))
 	for _, check := range checks {
 		c := Change{Scenario: scenario, Check: check, Before: before.of(check), After: after.of(check)}
 		c.judge()
@@ -234,6 +239,19 @@ func changesOf(scenario string, before, after *scenarioPlays) []Change {
 	return all
 }
 
+// brokenPlays is a change of no check, if a play of either side broke: all of its checks are unknown for that one reason.
+func brokenPlays(scenario string, before, after *scenarioPlays) []Change {
+	was, ofBefore := before.firstBroken()
+	is, ofAfter := after.firstBroken()
+	if ofBefore+ofAfter == 0 {
+		return nil
+	}
+	return []Change{{
+		Scenario: scenario, State: Unjudged, P: 1, FirstBefore: was, FirstAfter: is,
+		Why: fmt.Sprintf("plays that broke: %d before, %d after; no check counts them", ofBefore, ofAfter),
+	}}
+}
+
 // incomparable is why the plays of a scenario cannot be compared, or "".
 func incomparable(before, after *scenarioPlays) string {
 	switch {
@@ -241,6 +259,8 @@ func incomparable(before, after *scenarioPlays) string {
 		return "it was not played before"
 	case after == nil:
 		return "it was not played after"
+	case len(before.entries) == 0, len(after.entries) == 0:
+		return "no play of one side could be judged"
 	case before.skipped():
 		return "it was skipped before: " + before.entries[0].First().Got
 	case after.skipped():
@@ -253,7 +273,7 @@ func incomparable(before, after *scenarioPlays) string {
 
 // skipped reports whether there are plays, and all of them were skipped.
 func (s *scenarioPlays) skipped() bool {
-	return s != nil && !slices.ContainsFunc(s.entries, func(e playedEntry) bool { return e.Outcome.Known() != verdict.Skipped })
+	return s != nil && len(s.entries) > 0 && !slices.ContainsFunc(s.entries, func(e playedEntry) bool { return e.Outcome.Known() != verdict.Skipped })
 }
 
 // checksAnd are the checks of both, in their order; either may be nil.
@@ -297,13 +317,26 @@ func (s *scenarioPlays) first(check string, o verdict.Outcome) *Record {
 		if v == nil || v.Outcome.Known() != o {
 			continue
 		}
-		r := &Record{Run: e.of.Run, Outcome: o, Got: v.Got}
-		if e.History != "" {
-			r.History = filepath.ToSlash(filepath.Join(e.of.folder.Path, filepath.FromSlash(e.History)))
-		}
-		return r
+		return e.record(v)
 	}
 	return nil
+}
+
+// firstBroken is the record of the first play that broke, and how many did.
+func (s *scenarioPlays) firstBroken() (*Record, int) {
+	if s == nil || len(s.broken) == 0 {
+		return nil, 0
+	}
+	return s.broken[0].record(s.broken[0].broke()), len(s.broken)
+}
+
+// record is what the play shows by a verdict.
+func (e playedEntry) record(v *verdict.Verdict) *Record {
+	r := &Record{Run: e.of.Run, Outcome: v.Outcome.Known(), Got: v.Got}
+	if e.History != "" {
+		r.History = filepath.ToSlash(filepath.Join(e.of.folder.Path, filepath.FromSlash(e.History)))
+	}
+	return r
 }
 
 // judge sets the state of a change, and what it rests on.

@@ -148,6 +148,23 @@ func TestWhatEndedEarlyIsNoPlay(t *testing.T) {
 	}
 }
 
+// All checks of a play that broke are unknown for one reason, which would hide what the other plays show.
+func TestAPlayThatBrokeIsShownOnce(t *testing.T) {
+	broken := repeated("r", "v2", "d", "u")
+	broken.Results[0].Verdicts = append(broken.Results[0].Verdicts, verdict.Verdict{ID: verdict.IDOfHarness, Check: "harness", Outcome: verdict.Unknown, Got: "no node became Ready"})
+	got := Changed(both("pppp"), append(both("ffff"), broken))
+	if got.Count(Worse) != 1 || got.Count(Unjudged) != 1 || got.Open() != 1 {
+		t.Fatalf("%s: %v", got.Headline(), got.Checks)
+	}
+	if c := got.Checks[0]; c.String() != "unknown; plays that broke: 0 before, 1 after; no check counts them" || c.FirstBefore != nil || c.FirstAfter.Got != "no node became Ready" {
+		t.Errorf("%s: %+v", c, c.FirstAfter)
+	}
+	got = Changed([]*Report{broken}, both("p"))
+	if len(got.Checks) != 2 || got.Checks[1].Why != "no play of one side could be judged" {
+		t.Errorf("every play of a side broke: %v", got.Checks)
+	}
+}
+
 // A report of an earlier version has no outcomes of single checks in repeats.
 func TestRepeatsWithoutTheirChecks(t *testing.T) {
 	r := repeated("r", "v1", "d", "pffp")

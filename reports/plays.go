@@ -167,6 +167,17 @@ func (r *Report) cutShort(e Entry) bool {
 	return r.EndedEarly != "" && e.Outcome.Known() == verdict.Unknown
 }
 
+// broke is the verdict by which the harness could not end the entry's only play; nil if it could.
+func (e Entry) broke() *verdict.Verdict {
+	i := slices.IndexFunc(e.Verdicts, func(v verdict.Verdict) bool {
+		return v.ID == verdict.IDOfHarness && v.Outcome.Known() == verdict.Unknown
+	})
+	if i < 0 || len(e.Repeats) > 1 {
+		return nil
+	}
+	return &e.Verdicts[i]
+}
+
 // outcomes are those of all plays of the entry.
 func (e Entry) outcomes() []verdict.Outcome {
 	if len(e.Repeats) > 1 {
