@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	kindcluster "sigs.k8s.io/kind/pkg/cluster"
+	kindnodes "sigs.k8s.io/kind/pkg/cluster/nodes"
 	kindlog "sigs.k8s.io/kind/pkg/log"
 
 	"github.com/spotdrill/spotdrill/framework/engine"
@@ -208,6 +209,9 @@ func (c *Cluster) Delete(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("list nodes of kind cluster %s: %w", c.Name, err)
 	}
+	// The control plane last, whose name is the first of all: Docker asks the host's resolver for the name of a container
+	// that is gone, and kubelets look that one up every few seconds.
+	slices.SortFunc(containers, func(a, b kindnodes.Node) int { return strings.Compare(b.String(), a.String()) })
 	for _, n := range containers {
 		// Podman would give each container ten seconds to stop. The error for one that is
 		// already stopped does not matter.
