@@ -95,7 +95,7 @@ func TestTheTableShowsTheWorstPlayAndTheRange(t *testing.T) {
 	for _, want := range []string{
 		"| [k3s](#k3s) | not measured | 9, 2.5 s | not measured |",
 		"| [rke2](#rke2) | not measured | not measured |",
-		"| `kubectl drain` | 9 of 1100, 2.5 s (3 to 9, 1.0 s to 2.5 s) | 0 of 900, 0 s | 9 of 1100, 2.5 s (3 to 9, 1.0 s to 2.5 s)" + old + " | 0 of 900, 0 s" + old + " |",
+		"| `kubectl drain` | 9 of 1,100, 2.5 s (3 to 9, 1.0 s to 2.5 s) | 0 of 900, 0 s | 9 of 1,100, 2.5 s (3 to 9, 1.0 s to 2.5 s)" + old + " | 0 of 900, 0 s" + old + " |",
 		"| rolling restart | not measured | not measured | not measured | not measured | not measured |",
 		"\nProposed: lameduck 12s.\n", "\nMeasured: 2026-11-28, here.\n",
 	} {

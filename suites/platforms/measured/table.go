@@ -8,6 +8,9 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/text/language"
+	"golang.org/x/text/message"
+
 	"github.com/spotdrill/spotdrill/framework/strict"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
@@ -40,7 +43,7 @@ func Tables(names []string, r Record) (string, error) {
 				lost, window := c.worst(func(p Play) Ports {
 					return Ports{p.Fresh.Asked + p.Fixed.Asked, p.Fresh.Lost + p.Fixed.Lost, max(p.Fresh.Window, p.Fixed.Window)}
 				})
-				text = fmt.Sprintf("%d, %s", lost, seconds(window))
+				text = english("%d, %s", lost, seconds(window))
 			}
 			fmt.Fprintf(&b, " %s |", text)
 		}
@@ -129,7 +132,7 @@ func (r Record) remedy(p *scenarios.Platform, w Way, base scenarios.Scenario) st
 	case proposed.lost() == 0:
 		return changed
 	}
-	return fmt.Sprintf("nothing that was tried: up to %d lost with %s", proposed.lost(), changed)
+	return english("nothing that was tried: up to %d lost with %s", proposed.lost(), changed)
 }
 
 // changes are the settings that are not as shipped, in words, with what they were.
@@ -174,11 +177,16 @@ func (c Cell) text(of func(Play) Ports) string {
 	for _, p := range c.Plays {
 		leastLost, leastWindow = min(leastLost, of(p).Lost), min(leastWindow, of(p).Window)
 	}
-	text := fmt.Sprintf("%d of %d, %s", of(worst).Lost, of(worst).Asked, seconds(window))
+	text := english("%d of %d, %s", of(worst).Lost, of(worst).Asked, seconds(window))
 	if leastLost != lost || leastWindow != window {
-		text += fmt.Sprintf(" (%d to %d, %s to %s)", leastLost, lost, seconds(leastWindow), seconds(window))
+		text += english(" (%d to %d, %s to %s)", leastLost, lost, seconds(leastWindow), seconds(window))
 	}
 	return text
+}
+
+// english is a text whose numbers are grouped: 12,345.
+func english(format string, args ...any) string {
+	return message.NewPrinter(language.English).Sprintf(format, args...)
 }
 
 func seconds(d strict.Duration) string {
