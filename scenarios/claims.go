@@ -238,6 +238,10 @@ func (s Scenario) Claims() Claims {
 	if s.Workload.SecurityGroups {
 		claim(AllNodes, "the add-on "+VPCCNIAddOn+" is installed")
 	}
+	if n := s.fleetNodes(); n > 0 {
+		claim(AllNodes, history.Count(n, "virtual node")+" join the cluster")
+		claim(Quiet, "how many nodes a handler drains at a time depends on the machine")
+	}
 	if n := s.Launches(); n > 0 {
 		claim(Launches, history.Count(n, "node")+" at most are launched")
 	}
@@ -309,7 +313,7 @@ func (s Scenario) nodeClaims() Claims {
 
 // movesPods reports whether pods of the drill run on spot nodes.
 func (s Scenario) movesPods() bool {
-	return s.CoreDNS.Placement == coredns.OnSpot || s.Workload.Replicas > 0 && !s.Workload.Launched || len(s.Workload.Pods) > 0
+	return s.CoreDNS.Placement == coredns.OnSpot || s.Workload.Replicas > 0 && !s.Workload.Launched && !s.Workload.Fleet || len(s.Workload.Pods) > 0
 }
 
 // podsOfVirtualNodes lists the kinds of pods that are judged by their objects alone. The others must run: how

@@ -102,4 +102,4 @@ func (d Do) VirtualNodes() (nodes, cores int) {
 }
 
 // Grows reports whether the cluster has virtual nodes in the drill.
-func (s Scenario) Grows() bool { return len(s.Actions(OnCluster, Scale)) > 0 }
+func (s Scenario) Grows() bool { return s.Fleet != nil || len(s.Actions(OnCluster, Scale)) > 0 }

@@ -19,6 +19,10 @@ type Notice struct {
 	// Nodes are the nodes whose instances the notice names. A type that names only one
 	// instance is sent once for each node.
 	Nodes []string `yaml:"nodes,omitempty"`
+	// Fleet is how many nodes of the fleet the notices name, one each: the first ones.
+	Fleet int `yaml:"fleet,omitempty"`
+	// Every is the pause between two of these notices; left out, they are sent at once.
+	Every strict.Duration `yaml:"every,omitempty"`
 	// Instance is the id of an instance that is not in the cluster.
 	Instance string `yaml:"instance,omitempty"`
 	// InstanceLike is a node. The notice names an instance that is not in the cluster
@@ -73,6 +77,9 @@ func (n Notice) String() string {
 		text += " (" + detail + ")"
 	}
 	whom := slices.Clone(n.Nodes)
+	if n.Fleet > 0 {
+		whom = append(whom, n.fleetWords())
+	}
 	if n.Instance != "" {
 		whom = append(whom, "instance "+n.Instance+", which is not in the cluster")
 	}
@@ -123,11 +130,15 @@ func (n Notice) validate(where string, in *scope, p *problems) {
 	oneOfIfSet(p, where+".launchedSince", n.LaunchedSince, in.launching())
 	in.Sent.define(where, n.Name, p)
 	in.Named[n.Name] = n.Nodes
+	if n.Fleet > 0 {
+		in.Named[n.Name] = []string{FleetNodes}
+	}
 	oneOf(p, where+".type", n.Type, history.AllNoticeTypes())
 	for _, node := range n.Nodes {
 		oneOf(p, where+".nodes", node, in.Nodes)
 	}
-	targets, allowed := count(len(n.Nodes) > 0, n.Instance != "", n.InstanceLike != "", n.FormerOf != "", n.LaunchedSince != ""), 1
+	n.validateFleet(where, in, p)
+	targets, allowed := count(len(n.Nodes) > 0, n.Fleet != 0, n.Instance != "", n.InstanceLike != "", n.FormerOf != "", n.LaunchedSince != ""), 1
 	if n.Health != nil {
 		p.onlyWith(where+".health", true, n.Type == history.ScheduledChange, "type scheduled-change")
 		earlier := slices.DeleteFunc(in.Notices(), func(name string) bool { return name == n.Name })
@@ -138,9 +149,9 @@ func (n Notice) validate(where string, in *scope, p *problems) {
 	}
 	switch {
 	case allowed == 0 && targets > 0:
-		p.add(where, "must not have any of: formerOf, instance, instanceLike, launchedSince, nodes; health.noEntities shows it")
+		p.add(where, "must not have any of: fleet, formerOf, instance, instanceLike, launchedSince, nodes; health.noEntities shows it")
 	case allowed == 1 && targets != 1:
-		p.add(where, "requires exactly one of: formerOf, instance, instanceLike, launchedSince, nodes")
+		p.add(where, "requires exactly one of: fleet, formerOf, instance, instanceLike, launchedSince, nodes")
 	}
 	oneOfIfSet(p, where+".instanceLike", n.InstanceLike, in.Nodes)
 	oneOfIfSet(p, where+".formerOf", n.FormerOf, in.Nodes)
@@ -173,4 +184,4 @@ func (h Health) validate(where string, notices []string, p *problems) {
 	oneOfIfSet(p, where+".updates", h.Updates, notices)
 }
 
-func (n Notice) effect() effect { return effect{nodes: n.Nodes} }
+func (n Notice) effect() effect { return effect{nodes: n.Nodes, takes: n.lasts()} }

@@ -84,6 +84,8 @@ type Scenario struct {
 	Workload Workload `yaml:"workload,omitempty"`
 	// Nodes selects the nodes that steps and checks refer to, by name.
 	Nodes map[string]Pick `yaml:"nodes,omitempty"`
+	// Fleet are virtual nodes that join the cluster for the drill.
+	Fleet *Fleet `yaml:"fleet,omitempty"`
 	// RealNodes requires real nodes, even if nothing else in the scenario shows that pods must run on them or
 	// that a kubelet is judged; spotdrill explain shows whether virtual nodes are enough.
 	RealNodes bool `yaml:"realNodes,omitempty"`

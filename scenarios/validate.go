@@ -156,6 +156,7 @@ func (s Scenario) validate(fileName string) problems {
 	s.validateLaunches(&p)
 	s.validateShutdowns(&p)
 	s.Workload.validate(s.Nodes, s.CoreDNS.Placement, &p)
+	s.validateFleet(&p)
 	s.validateClaims(&p)
 	if s.Probe != nil {
 		s.Probe.validate(&p)

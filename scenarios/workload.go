@@ -22,6 +22,8 @@ type Workload struct {
 	// Launched runs its pods on the nodes that the handler launches for CoreDNS, in place of the
 	// spot nodes.
 	Launched bool `yaml:"launched,omitempty"`
+	// Fleet runs its pods on the nodes of the fleet, in place of the spot nodes.
+	Fleet bool `yaml:"fleet,omitempty"`
 	// Daemon adds a DaemonSet on every worker. A drain must leave its pods.
 	Daemon bool `yaml:"daemon,omitempty"`
 	// Serves makes the pods of Replicas serve HTTP behind a Service.
@@ -136,8 +138,13 @@ func (w Workload) validate(nodes map[string]Pick, placement coredns.Placement, p
 	if w.Launched && placement != coredns.Launched {
 		p.add("workload.launched", "is only allowed with coredns.placement %s: otherwise the handler launches no nodes", coredns.Launched)
 	}
-	if w.Launched && (w.Replicas == 0 || w.Spill) {
-		p.add("workload.launched", "needs replicas, and is not allowed with spill")
+	for field, set := range map[string]bool{"launched": w.Launched, "fleet": w.Fleet} {
+		if set && (w.Replicas == 0 || w.Spill) {
+			p.add("workload."+field, "needs replicas, and is not allowed with spill")
+		}
+	}
+	if w.Fleet && (w.Launched || w.Serves != nil || w.SecurityGroups) {
+		p.add("workload.fleet", "is not allowed with launched, serves or securityGroups: nothing runs on virtual nodes")
 	}
 	if w.Serves != nil {
 		w.Serves.validate(p)

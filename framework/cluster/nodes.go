@@ -99,7 +99,7 @@ func (c *Cluster) Reclaim(ctx context.Context, node string) error {
 	return wrap.Errorf(c.engine.Kill(ctx, node), "reclaim node %s", node)
 }
 
-// WaitReady waits until every node is Ready, has no taints but the control plane's own,
+// WaitReady waits until every node that is not virtual is Ready, has no taints but the control plane's own,
 // and has a Ready kube-proxy.
 func (c *Cluster) WaitReady(ctx context.Context) error {
 	return wait.Until(ctx, readyTimeout, "nodes to be ready", func(ctx context.Context) string {
@@ -107,12 +107,13 @@ func (c *Cluster) WaitReady(ctx context.Context) error {
 		if err != nil {
 			return err.Error()
 		}
-		for i := range list.Items {
-			if why := whyNotReady(&list.Items[i]); why != "" {
+		real := c.withContainers(list.Items)
+		for i := range real {
+			if why := whyNotReady(&real[i]); why != "" {
 				return why
 			}
 		}
-		return c.whyNoProxy(ctx, len(list.Items))
+		return c.whyNoProxy(ctx, len(real))
 	})
 }
 
@@ -161,7 +162,7 @@ func (c *Cluster) whyNoProxy(ctx context.Context, nodes int) string {
 	}
 	ready := 0
 	for i := range list.Items {
-		if podutils.IsPodReady(&list.Items[i]) {
+		if p := &list.Items[i]; !c.IsVirtual(p.Spec.NodeName) && podutils.IsPodReady(p) {
 			ready++
 		}
 	}

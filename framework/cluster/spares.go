@@ -59,7 +59,7 @@ func sparesAmong(cluster string, containers []string) []string {
 
 // Parked reports whether a spare worker is parked.
 func (s Spares) Parked(ctx context.Context, spare string) (bool, error) {
-	if s.c.isVirtual(spare) {
+	if s.c.IsVirtual(spare) {
 		n, err := nodes.Get(ctx, s.c.Clientset, spare)
 		return err == nil && n == nil, err
 	}
@@ -82,7 +82,7 @@ func (s Spares) Parked(ctx context.Context, spare string) (bool, error) {
 // nothing of what ran there is left. Its Node object and its pods are removed from the API.
 func (s Spares) Park(ctx context.Context, spare string) (err error) {
 	defer func() { err = wrap.Errorf(err, "park worker %s", spare) }()
-	if s.c.isVirtual(spare) {
+	if s.c.IsVirtual(spare) {
 		return s.unregister(ctx, spare)
 	}
 	running, err := s.c.engine.Running(ctx, spare)
@@ -135,8 +135,8 @@ type Instance struct {
 // has its last words.
 func (s Spares) Join(ctx context.Context, spare string, as Instance) (err error) {
 	defer func() { err = wrap.Errorf(err, "join instance %s as node %s", as.ID, spare) }()
-	if s.c.isVirtual(spare) {
-		return s.joinVirtual(ctx, spare, as)
+	if s.c.IsVirtual(spare) {
+		return s.joinVirtual(ctx, map[string]Instance{spare: as})
 	}
 	host, err := s.capacity(ctx)
 	if err != nil {
@@ -256,7 +256,7 @@ func kubeletFlags(as Instance, host corev1.ResourceList) []string {
 // the handler that terminated the instance removes it, or the cloud's node lifecycle
 // controller, see DeleteNode. One that has ended already is no error.
 func (s Spares) End(ctx context.Context, node string) error {
-	if s.c.isVirtual(node) {
+	if s.c.IsVirtual(node) {
 		return s.endVirtual(ctx, node)
 	}
 	err := s.c.Reclaim(ctx, node)

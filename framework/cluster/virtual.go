@@ -1,16 +1,21 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/nodes"
 	"github.com/spotdrill/spotdrill/framework/wait"
 	"github.com/spotdrill/spotdrill/framework/wrap"
@@ -22,12 +27,13 @@ import (
 
 // What kwok knows its nodes by: https://kwok.sigs.k8s.io/docs/user/kwok-manage-nodes-and-pods/.
 const (
+	// kwokKey is also the key of their taint.
 	kwokKey   = "kwok.x-k8s.io/node"
 	kwokValue = "fake"
 )
 
-// virtualLabel marks virtual nodes.
-const virtualLabel = "spotdrill.dev/virtual"
+// VirtualLabel marks the Node objects of virtual nodes.
+const VirtualLabel = "spotdrill.dev/virtual"
 
 // VirtualNames returns the names of n virtual nodes.
 func (s Spares) VirtualNames(n int) []string {
@@ -40,17 +46,39 @@ func (s Spares) VirtualNames(n int) []string {
 
 func (c *Cluster) virtualPrefix() string { return c.Name + "-virtual" }
 
-func (c *Cluster) isVirtual(node string) bool { return strings.HasPrefix(node, c.virtualPrefix()) }
+// IsVirtual reports whether a name is that of a virtual node.
+func (c *Cluster) IsVirtual(node string) bool { return strings.HasPrefix(node, c.virtualPrefix()) }
 
 // withContainers are those of the nodes that are not virtual.
 func (c *Cluster) withContainers(nodes []corev1.Node) []corev1.Node {
-	return slices.DeleteFunc(slices.Clone(nodes), func(n corev1.Node) bool { return c.isVirtual(n.Name) })
+	return slices.DeleteFunc(slices.Clone(nodes), func(n corev1.Node) bool { return c.IsVirtual(n.Name) })
 }
 
-// joinVirtual creates the Node object of an instance, and returns when kwok has made it Ready.
+// joinVirtual makes virtual nodes of instances, by the nodes' names, and returns when kwok has made all of them Ready.
 // Pods run there only if they tolerate kwok's taint.
-func (s Spares) joinVirtual(ctx context.Context, name string, as Instance) error {
-	api := s.c.Clientset.CoreV1().Nodes()
+func (s Spares) joinVirtual(ctx context.Context, instances map[string]Instance) error {
+	names := slices.Sorted(maps.Keys(instances))
+	if _, err := onEach(names, func(name *string) ([]string, error) {
+		return nil, s.registerVirtual(ctx, *name, instances[*name])
+	}); err != nil {
+		return err
+	}
+	var registered map[string]*corev1.Node
+	err := wait.Until(ctx, readyTimeout, history.Count(len(names), "virtual node")+" to be Ready", func(ctx context.Context) (why string) {
+		registered, why = s.readyVirtual(ctx, names)
+		return why
+	})
+	if err != nil {
+		return err
+	}
+	_, err = onEach(names, func(name *string) ([]string, error) {
+		return nil, s.sizeVirtual(ctx, registered[*name], instances[*name])
+	})
+	return err
+}
+
+// registerVirtual creates the Node object of an instance.
+func (s Spares) registerVirtual(ctx context.Context, name string, as Instance) error {
 	n := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: as.labels(), Annotations: map[string]string{kwokKey: kwokValue}},
 		Spec: corev1.NodeSpec{
@@ -58,32 +86,62 @@ func (s Spares) joinVirtual(ctx context.Context, name string, as Instance) error
 			Taints:     append([]corev1.Taint{{Key: kwokKey, Value: kwokValue, Effect: corev1.TaintEffectNoSchedule}}, as.Taints...),
 		},
 	}
-	n.Labels[virtualLabel], n.Labels[corev1.LabelHostname] = "true", name
-	if _, err := api.Create(ctx, n, metav1.CreateOptions{}); err != nil {
-		return fmt.Errorf("create its Node object: %w", err)
-	}
-	return wait.Until(ctx, readyTimeout, "virtual node "+name+" to be Ready", func(ctx context.Context) string {
-		n, err := api.Get(ctx, name, metav1.GetOptions{})
-		switch {
-		case err != nil:
-			return err.Error()
-		case nodes.Ready(n) != corev1.ConditionTrue:
-			return "kwok has not made it Ready"
-		}
-		// kwok has given it a size of its own.
-		n.Status.Capacity = corev1.ResourceList{
-			corev1.ResourceCPU:    *resource.NewMilliQuantity(as.CPU, resource.DecimalSI),
-			corev1.ResourceMemory: *resource.NewQuantity(as.Memory, resource.BinarySI),
-			corev1.ResourcePods:   *resource.NewQuantity(as.Pods, resource.DecimalSI),
-		}
-		n.Status.Allocatable = n.Status.Capacity.DeepCopy()
-		n.Status.Capacity[corev1.ResourceMemory] = *resource.NewQuantity(as.MemoryTotal, resource.BinarySI)
-		if _, err := api.UpdateStatus(ctx, n, metav1.UpdateOptions{}); err != nil {
-			return err.Error()
-		}
-		return ""
-	})
+	n.Labels[VirtualLabel], n.Labels[corev1.LabelHostname] = "true", name
+	_, err := s.c.Clientset.CoreV1().Nodes().Create(ctx, n, metav1.CreateOptions{})
+	return wrap.Errorf(err, "create the Node object of virtual node %s", name)
 }
+
+// readyVirtual are the Node objects of these names, or why not all of them are Ready.
+func (s Spares) readyVirtual(ctx context.Context, names []string) (ready map[string]*corev1.Node, why string) {
+	list, err := s.c.Clientset.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: VirtualLabel})
+	if err != nil {
+		return nil, err.Error()
+	}
+	ready = map[string]*corev1.Node{}
+	for i := range list.Items {
+		if n := &list.Items[i]; nodes.Ready(n) == corev1.ConditionTrue {
+			ready[n.Name] = n
+		}
+	}
+	for _, name := range names {
+		if ready[name] == nil {
+			return nil, "kwok has not made " + name + " Ready"
+		}
+	}
+	return ready, ""
+}
+
+// sizeVirtual gives a node the size of its instance: kwok has given it one of its own.
+func (s Spares) sizeVirtual(ctx context.Context, n *corev1.Node, as Instance) error {
+	allocatable := corev1.ResourceList{
+		corev1.ResourceCPU:    *resource.NewMilliQuantity(as.CPU, resource.DecimalSI),
+		corev1.ResourceMemory: *resource.NewQuantity(as.Memory, resource.BinarySI),
+		corev1.ResourcePods:   *resource.NewQuantity(as.Pods, resource.DecimalSI),
+	}
+	capacity := allocatable.DeepCopy()
+	capacity[corev1.ResourceMemory] = *resource.NewQuantity(as.MemoryTotal, resource.BinarySI)
+	patch, err := json.Marshal(map[string]any{"status": map[string]any{"capacity": capacity, "allocatable": allocatable}})
+	if err != nil {
+		return fmt.Errorf("encode the size of virtual node %s: %w", n.Name, err)
+	}
+	_, err = s.c.Clientset.CoreV1().Nodes().Patch(ctx, n.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
+	return wrap.Errorf(err, "set the size of virtual node %s", n.Name)
+}
+
+// JoinFleet makes spot nodes of instances, by the names of VirtualNames, and returns when they are Ready. kwok must run.
+func (s Spares) JoinFleet(ctx context.Context, instances map[string]string) ([]Node, error) {
+	as, out := map[string]Instance{}, []Node{}
+	for name, id := range instances {
+		const gib = 1 << 30
+		as[name] = Instance{ID: id, Zone: kind.Zone, Type: fleetType, Capacity: nodes.Spot, CPU: 1930, Memory: 7 * gib, MemoryTotal: 8 * gib, Pods: 110}
+		out = append(out, Node{Name: name, Capacity: nodes.Spot, Instance: id, Zone: kind.Zone})
+	}
+	slices.SortFunc(out, func(a, b Node) int { return cmp.Or(len(a.Name)-len(b.Name), strings.Compare(a.Name, b.Name)) })
+	return out, wrap.Errorf(s.joinVirtual(ctx, as), "join the fleet")
+}
+
+// fleetType is the type of the fleet's instances, as of all fixed workers.
+const fleetType = "m5.large"
 
 // SetVirtual makes so many virtual nodes part of the cluster, with so many cores each; 0 removes
 // all. kwok must run.
@@ -91,13 +149,12 @@ func (s Spares) SetVirtual(ctx context.Context, nodes, cores int) error {
 	if err := s.RemoveVirtual(ctx); err != nil {
 		return err
 	}
-	names := s.VirtualNames(nodes)
-	_, err := onEach(names, func(name *string) ([]string, error) {
+	instances := map[string]Instance{}
+	for _, name := range s.VirtualNames(nodes) {
 		const gib = 1 << 30
-		as := Instance{ID: *name, CPU: int64(cores) * 1000, Memory: 16 * gib, MemoryTotal: 16 * gib, Pods: 110}
-		return nil, wrap.Errorf(s.joinVirtual(ctx, *name, as), "join virtual node %s", *name)
-	})
-	return err
+		instances[name] = Instance{ID: name, CPU: int64(cores) * 1000, Memory: 16 * gib, MemoryTotal: 16 * gib, Pods: 110}
+	}
+	return s.joinVirtual(ctx, instances)
 }
 
 // endVirtual deletes the Node object: there is no kubelet that could stop.
@@ -108,14 +165,12 @@ func (s Spares) endVirtual(ctx context.Context, name string) error {
 
 // RemoveVirtual removes the virtual nodes that an earlier run left.
 func (s Spares) RemoveVirtual(ctx context.Context) error {
-	list, err := s.c.Clientset.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: virtualLabel})
+	list, err := s.c.Clientset.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: VirtualLabel})
 	if err != nil {
 		return fmt.Errorf("list virtual nodes: %w", err)
 	}
-	for _, n := range list.Items {
-		if err := s.unregister(ctx, n.Name); err != nil {
-			return fmt.Errorf("remove virtual node %s: %w", n.Name, err)
-		}
-	}
-	return nil
+	_, err = onEach(list.Items, func(n *corev1.Node) ([]string, error) {
+		return nil, wrap.Errorf(s.unregister(ctx, n.Name), "remove virtual node %s", n.Name)
+	})
+	return err
 }

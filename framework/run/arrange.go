@@ -12,6 +12,7 @@ import (
 	"github.com/spotdrill/spotdrill/framework/cluster"
 	"github.com/spotdrill/spotdrill/framework/clusterdns"
 	"github.com/spotdrill/spotdrill/framework/nodes"
+	"github.com/spotdrill/spotdrill/framework/system"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
@@ -30,7 +31,7 @@ func (p *Play) Arrange(ctx context.Context) error {
 		p.sys.Handlers.ReplacePods()
 	}
 	group.Go(func() error {
-		repaired, err := p.sys.Restore(ctx, p.launches()...)
+		repaired, err := p.sys.Restore(ctx, p.joining())
 		if err != nil {
 			return err
 		}
@@ -132,17 +133,27 @@ func (p *Play) pickNodes(ctx context.Context) error {
 	return nil
 }
 
-// launches are the instances that the scenarios require, in the order of launching.
-func (p *Play) launches() []cloud.Launch {
-	var out []cloud.Launch
+// joining are the nodes that the scenarios require in addition to the fixed workers, in the order of launching. Only one
+// drill at a time has a fleet: its claims see to that.
+func (p *Play) joining() (out system.Joining) {
+	for _, r := range p.Drills {
+		if r.Scenario.Fleet != nil {
+			out.Fleet = r.Scenario.Fleet.Nodes
+		}
+	}
 	p.eachLaunched(func(_ *Runner, _ string, pick scenarios.Pick) {
-		out = append(out, cloud.Launch{Type: pick.Launched.Type, Zone: pick.Launched.Zone, Spot: pick.Capacity == nodes.Spot})
+		out.Launches = append(out.Launches, cloud.Launch{Type: pick.Launched.Type, Zone: pick.Launched.Zone, Spot: pick.Capacity == nodes.Spot})
 	})
 	return out
 }
 
 // nameLaunched gives the launched nodes their names in the scenarios.
 func (p *Play) nameLaunched() {
+	for _, r := range p.Drills {
+		if r.Scenario.Fleet != nil {
+			r.fleet = p.sys.Launches.Fleet()
+		}
+	}
 	launched := p.sys.Launches.OfDrill()
 	p.eachLaunched(func(r *Runner, name string, _ scenarios.Pick) { r.nodes[name], launched = launched[0], launched[1:] })
 }

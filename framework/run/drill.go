@@ -49,6 +49,7 @@ type drill struct {
 	namespace string                  // of its workload
 	image     string                  // the product's own, as the nodes know it
 	nodes     map[string]cluster.Node // by the scenario's names
+	fleet     []cluster.Node          // its virtual nodes
 	sent      map[string]*sent        // by the step's name
 	alongside []*drill                // those that are played at the same time
 	// broken gets why a stream of records ended early; it has room for all.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spotdrill/spotdrill/framework/coredns"
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/system"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
@@ -46,7 +47,7 @@ func (p *Play) Restore(ctx context.Context, next *coredns.Settings) error {
 	if err := p.startKubelets(ctx); err != nil {
 		return fmt.Errorf("restore: %w", err)
 	}
-	repaired, err := p.sys.Restore(ctx)
+	repaired, err := p.sys.Restore(ctx, system.Joining{})
 	if err != nil {
 		return fmt.Errorf("restore: %w", err)
 	}
@@ -97,8 +98,5 @@ func (p *Play) shrink(ctx context.Context) error {
 	if !slices.ContainsFunc(p.Drills, func(r *Runner) bool { return r.Scenario.Grows() }) {
 		return nil
 	}
-	if err := p.sys.Cluster.Spares().RemoveVirtual(ctx); err != nil {
-		return err
-	}
-	return p.sys.StopKwok(ctx)
+	return p.sys.EndFleet(ctx)
 }

@@ -3,6 +3,7 @@ package run
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/imds"
 	"github.com/spotdrill/spotdrill/framework/recording"
+	"github.com/spotdrill/spotdrill/framework/story"
 	"github.com/spotdrill/spotdrill/framework/system"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
@@ -124,6 +126,9 @@ func (r *Runner) watch(ctx context.Context) (recording.Watching, error) {
 func (r *Runner) recordFacts(ctx context.Context) error {
 	for name, n := range r.nodes {
 		r.Record(history.NewNodeRole(name, n.Name, history.Instance(n.Instance)))
+	}
+	for i, n := range r.fleet {
+		r.Record(history.NewNodeRole(fmt.Sprintf("%s%d", story.FleetPrefix, i+1), n.Name, history.Instance(n.Instance)))
 	}
 	for _, o := range r.alongside {
 		r.recordBeside(o, history.Pod(o.namespace))

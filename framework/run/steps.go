@@ -136,6 +136,9 @@ func (r *Runner) putNotice(ctx context.Context, n scenarios.Notice) error {
 	notice := cloud.Notice{
 		Type: n.Type, Action: n.Action, State: n.State, Age: n.Age.D(), Zone: n.Zone, Health: healthOf(n, r.Clock().Start()),
 	}
+	if n.Fleet > 0 {
+		return r.putToFleet(ctx, n, notice)
+	}
 	nodes := make([]cluster.Node, 0, len(n.Nodes)+1)
 	for _, name := range n.Nodes {
 		if prepared := r.Scenario.Nodes[name].Prepared; prepared != nil {
@@ -186,6 +189,39 @@ func (r *Runner) putNotice(ctx context.Context, n scenarios.Notice) error {
 		// A scheduled change is one event for all of its instances.
 		id := ids[min(i, len(ids)-1)]
 		r.announce(history.NewNoticePut(n.Name, n.Type, node.Name, history.At(at), history.Until(until), history.Notice(id), history.Instance(node.Instance)))
+	}
+	return nil
+}
+
+// atOnce is how many events EventBridge takes in one request.
+const atOnce = 10
+
+// putToFleet sends a notice for each of the fleet's first nodes.
+func (r *Runner) putToFleet(ctx context.Context, n scenarios.Notice, notice cloud.Notice) error {
+	begun, left := r.now(), r.Scenario.Deadline.For(r.Set)
+	put := &sent{put: begun, deadline: begun + left}
+	r.sent[n.Name] = put
+	size := atOnce
+	if n.Every > 0 {
+		size = 1
+	}
+	for some := range slices.Chunk(r.fleet[:n.Fleet], size) {
+		if err := r.Sleep(ctx, begun+n.Every.D()*time.Duration(len(put.notices))); err != nil {
+			return err
+		}
+		notice.Instances = nil
+		for _, node := range some {
+			notice.Instances = append(notice.Instances, node.Instance)
+		}
+		at := r.now()
+		ids, err := r.aws.Put(ctx, notice)
+		if err != nil {
+			return err
+		}
+		put.notices = append(put.notices, ids...)
+		for i, node := range some {
+			r.announce(history.NewNoticePut(n.Name, n.Type, node.Name, history.At(at), history.Until(at+left), history.Notice(ids[i]), history.Instance(node.Instance)))
+		}
 	}
 	return nil
 }

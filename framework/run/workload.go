@@ -111,6 +111,8 @@ func whereToRun(w scenarios.Workload, other string) corev1.NodeAffinity {
 		}}}
 	case w.Launched:
 		return required(in(coredns.LaunchedKey, corev1.NodeSelectorOpIn, "true"))
+	case w.Fleet:
+		return required(in(cluster.VirtualLabel, corev1.NodeSelectorOpIn, "true"))
 	}
 	return required(onSpot, in(corev1.LabelHostname, corev1.NodeSelectorOpNotIn, other))
 }

@@ -37,7 +37,7 @@ func (hs *Handlers) WithWorkers(ctx context.Context, i *Installation) (handler.I
 	fixed := slices.DeleteFunc(slices.Clone(hs.cluster.Nodes), func(n cluster.Node) bool {
 		return n.Capacity == nodes.ControlPlane || capacity != "" && n.Capacity != capacity
 	})
-	for _, n := range slices.Concat(fixed, hs.launches.drill) {
+	for _, n := range slices.Concat(fixed, hs.launches.drill, hs.launches.fleet) {
 		w, err := hs.worker(ctx, n)
 		if err != nil {
 			return h, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -46,6 +47,7 @@ type Launches struct {
 	cluster    *cluster.Cluster
 	controller *launch.Controller // nil without spare workers
 	drill      []cluster.Node     // that were launched for the current drill
+	fleet      []cluster.Node     // the virtual nodes of the current drill
 }
 
 func (l *Launches) active() bool { return l.controller != nil && l.controller.Active() }
@@ -114,6 +116,48 @@ func (l *Launches) launch(ctx context.Context, wanted []cloud.Launch) error {
 	}
 	return nil
 }
+
+// joinFleet makes so many virtual nodes join the cluster, each of an instance of its own.
+func (s *System) joinFleet(ctx context.Context, size int) error {
+	if size == 0 {
+		return nil
+	}
+	return s.timed(history.Count(size, "virtual node"), func() error {
+		if err := s.StartKwok(ctx); err != nil {
+			return err
+		}
+		if err := s.endFleet(ctx); err != nil {
+			return err
+		}
+		instances, err := s.AWS.RunInstances(ctx, s.opts.Cluster, s.Cluster.Spares().VirtualNames(size))
+		if err == nil {
+			s.Launches.fleet, err = s.Cluster.Spares().JoinFleet(ctx, instances)
+		}
+		return err
+	})
+}
+
+// endFleet removes the virtual nodes of a drill, and of a run that was killed, and terminates their instances.
+func (s *System) endFleet(ctx context.Context) error {
+	s.Launches.fleet = nil
+	if err := s.Cluster.Spares().RemoveVirtual(ctx); err != nil {
+		return err
+	}
+	running, err := s.AWS.Instances(ctx, s.opts.Cluster)
+	if err != nil {
+		return err
+	}
+	maps.DeleteFunc(running, func(name, _ string) bool { return !s.Cluster.IsVirtual(name) })
+	return s.AWS.Terminate(ctx, slices.Sorted(maps.Values(running)))
+}
+
+// EndFleet removes the fleet, and kwok.
+func (s *System) EndFleet(ctx context.Context) error {
+	return errors.Join(s.endFleet(ctx), s.StopKwok(ctx))
+}
+
+// Fleet are the virtual nodes that the last Restore made join, in their order.
+func (l *Launches) Fleet() []cluster.Node { return l.fleet }
 
 // OfDrill are the nodes that the last Restore launched, in their order.
 func (l *Launches) OfDrill() []cluster.Node { return l.drill }

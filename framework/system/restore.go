@@ -34,19 +34,25 @@ func (s *System) WorkloadNamespace() string {
 	return fmt.Sprintf("spotdrill-workload-%d", s.workloads)
 }
 
+// Joining are the nodes that a drill needs in addition to the fixed workers.
+type Joining struct {
+	Launches []cloud.Launch
+	Fleet    int // virtual nodes
+}
+
 // Restore brings the cluster back to where a drill can start, with no launched nodes but
 // these, and returns what it had to repair. The handler stays.
-func (s *System) Restore(ctx context.Context, launches ...cloud.Launch) (repaired []string, err error) {
+func (s *System) Restore(ctx context.Context, joining Joining) (repaired []string, err error) {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return s.removeProbers(ctx) })
 	group.Go(func() error { return s.removeWorkloads(ctx) })
-	group.Go(func() (err error) { repaired, err = s.restoreNodes(ctx, launches); return err })
+	group.Go(func() (err error) { repaired, err = s.restoreNodes(ctx, joining); return err })
 	err = group.Wait()
 	return repaired, err
 }
 
 // restoreNodes restores the nodes, while no handler acts on a worker that is lost.
-func (s *System) restoreNodes(ctx context.Context, launches []cloud.Launch) (repaired []string, err error) {
+func (s *System) restoreNodes(ctx context.Context, joining Joining) (repaired []string, err error) {
 	if err := s.Cluster.RemoveStatic(ctx); err != nil {
 		return nil, err
 	}
@@ -60,7 +66,7 @@ func (s *System) restoreNodes(ctx context.Context, launches []cloud.Launch) (rep
 		}
 	}
 	for _, i := range s.Handlers.all {
-		if err := s.Handlers.stop(ctx, i, len(launches) > 0); err != nil {
+		if err := s.Handlers.stop(ctx, i, len(joining.Launches)+joining.Fleet > 0); err != nil {
 			return nil, err
 		}
 	}
@@ -80,7 +86,10 @@ func (s *System) restoreNodes(ctx context.Context, launches []cloud.Launch) (rep
 		s.Cluster.Assign(worker, instance)
 	}
 	s.raiseParent(ctx)
-	if err := s.Launches.launch(ctx, launches); err != nil {
+	if err := s.Launches.launch(ctx, joining.Launches); err != nil {
+		return nil, err
+	}
+	if err := s.joinFleet(ctx, joining.Fleet); err != nil {
 		return nil, err
 	}
 	if slices.ContainsFunc(s.Handlers.all, func(i *Installation) bool { return i.stopped && i.Handler.KnowsWorkers() }) {
@@ -128,7 +137,7 @@ func (s *System) Reset(ctx context.Context) error {
 	s.abandonDNS()
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
-		if _, err := s.Restore(ctx); err != nil {
+		if _, err := s.Restore(ctx, Joining{}); err != nil {
 			return err
 		}
 		return s.namespacesGone(ctx)

@@ -114,7 +114,7 @@ func (s *System) reuse(ctx context.Context, opts cluster.Options, from cluster.O
 	err = s.timed("cluster of the last run, restored", func() error {
 		// First the nodes that are down, then the pod network, which nodes may have
 		// lost or a newer version may do differently.
-		if _, err := s.Restore(ctx); err != nil {
+		if _, err := s.Restore(ctx, Joining{}); err != nil {
 			return err
 		}
 		if err := kubeproxy.Restore(ctx, c.Clientset); err != nil { // of a run that was killed

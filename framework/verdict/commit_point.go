@@ -3,6 +3,7 @@ package verdict
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/story"
@@ -73,8 +74,11 @@ func (j judge) callsForDrain(put history.Event) bool {
 	})
 }
 
-// isNode reports whether a name of the scenario stands for the node.
+// isNode reports whether a name of the scenario stands for the node, or for nodes that it is one of.
 func (j judge) isNode(name, node string) bool {
+	if name == scenarios.FleetNodes {
+		return strings.HasPrefix(j.Role(node), story.FleetPrefix)
+	}
 	found, why := j.Node(name)
 	return why == "" && found == node
 }

@@ -25,7 +25,7 @@ type Drained struct {
 
 // Validate checks the parameters.
 func (c Drained) Validate(in *scenarios.Scope) {
-	in.NoticeFor(c.Node, c.Notice)
+	in.FleetNotice(c.Node, c.Notice)
 	if longest := max(in.Scenario.Deadline.Fast, in.Scenario.Deadline.Full); c.Within > longest {
 		in.Problem("within", "%s is more than the deadline (%s), which is the limit anyway", c.Within.D(), longest.D())
 	}
@@ -54,12 +54,20 @@ var checkDrained = by(Kind{
 		"allTerminating": "go on when the node is NotReady, and evict every pod by the Eviction API at once and in parallel: a replacement can start elsewhere once its pod is evicted",
 	},
 	Look: Look{Lane: LanePods, Text: "the lane Pods: which pod stayed, was it evicted at all, and had the node stopped being Ready by then? Then PodDisruptionBudgets and handler.log"},
-}, func(j judge, v Verdict, c Drained) Verdict {
+}, judgeDrained)
+
+func judgeDrained(j judge, v Verdict, c Drained) Verdict {
+	if c.Node == scenarios.FleetNodes {
+		return j.ofFleet(v, c.Notice, func(node string) Verdict {
+			c.Node = node
+			return judgeDrained(j, v, c)
+		})
+	}
 	if c.Terminating {
 		return allTerminating(j, v.as("allTerminating", "every pod of %s asked to terminate"), c)
 	}
 	return drained(j, v, c)
-})
+}
 
 func drained(j judge, v Verdict, c Drained) Verdict {
 	which, subject := "every evictable pod", c.Node

@@ -29,7 +29,7 @@ type Marked struct {
 
 // Validate checks the parameters.
 func (c Marked) Validate(in *scenarios.Scope) {
-	in.NoticeFor(c.Node, c.Notice)
+	in.FleetNotice(c.Node, c.Notice)
 	in.After(c.After)
 	in.ExactlyOne("within, beforeEviction, untilGone", c.Within > 0, c.BeforeEviction, c.UntilGone)
 	if c.After != "" && c.Within == 0 {
@@ -57,15 +57,22 @@ var checkMarked = by(Kind{
 		"markKept":    "leave the mark on the node when the drain is over, or blocked, until the instance is gone: whoever takes it off lets new pods come to a node that is about to end",
 	},
 	Look: Look{Lane: LaneNode, Text: "the lanes Handler, Node and Pods: was the message received, what followed, and was a mark taken off? Then handler.log, and the events api.call of history.jsonl about the node and its pods"},
-}, func(j judge, v Verdict, c Marked) Verdict {
+}, judgeMarked)
+
+func judgeMarked(j judge, v Verdict, c Marked) Verdict {
 	switch {
+	case c.Node == scenarios.FleetNodes:
+		return j.ofFleet(v, c.Notice, func(node string) Verdict {
+			c.Node = node
+			return judgeMarked(j, v, c)
+		})
 	case c.BeforeEviction:
 		return markedFirst(j, v.as("markedFirst", "%s marked before its first eviction"), c)
 	case c.UntilGone:
 		return markKept(j, v.as("markKept", "mark of %s kept"), c)
 	}
 	return marked(j, v, c)
-})
+}
 
 func marked(j judge, v Verdict, c Marked) Verdict {
 	handler := j.History.Meta.Handler
