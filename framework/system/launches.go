@@ -50,7 +50,9 @@ type Launches struct {
 	fleet      []cluster.Node     // the virtual nodes of the current drill
 }
 
-func (l *Launches) active() bool { return l.controller != nil && l.controller.Active() }
+func (l *Launches) active() bool {
+	return len(l.fleet) > 0 || l.controller != nil && l.controller.Active()
+}
 
 func (l *Launches) close() {
 	if l.controller != nil {
@@ -117,16 +119,19 @@ func (l *Launches) launch(ctx context.Context, wanted []cloud.Launch) error {
 	return nil
 }
 
-// joinFleet makes so many virtual nodes join the cluster, each of an instance of its own.
+// joinFleet makes so many virtual nodes join the cluster, each of an instance of its own, in place of those of the last drill.
+// No handler that has objects for them may run.
 func (s *System) joinFleet(ctx context.Context, size int) error {
+	if len(s.Launches.fleet) > 0 || size > 0 {
+		if err := s.endFleet(ctx); err != nil {
+			return err
+		}
+	}
 	if size == 0 {
 		return nil
 	}
 	return s.timed(history.Count(size, "virtual node"), func() error {
 		if err := s.StartKwok(ctx); err != nil {
-			return err
-		}
-		if err := s.endFleet(ctx); err != nil {
 			return err
 		}
 		instances, err := s.AWS.RunInstances(ctx, s.opts.Cluster, s.Cluster.Spares().VirtualNames(size))
