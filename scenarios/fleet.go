@@ -19,8 +19,11 @@ type Fleet struct {
 // FleetNodes stands in checks for each node of the fleet that a notice names.
 const FleetNodes = "fleet"
 
-// maxFleet bounds the nodes of a fleet.
-const maxFleet = 500
+// FleetPrefix begins the names that stand for single nodes of the fleet, such as fleet-1.
+const FleetPrefix = FleetNodes + "-"
+
+// maxFleet bounds the nodes of a fleet: each node of a cluster has a range of 256 pod addresses, and there are 256 of these.
+const maxFleet = 240
 
 // maxNotices bounds the time in which the notices of a fleet are sent: the last comes well before the deadline of the first.
 const maxNotices = time.Minute

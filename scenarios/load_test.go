@@ -224,7 +224,7 @@ var invalid = map[string][]string{
 	"invalid-coredns-pod-eni-placement":         {`16: coredns.podENI: is only allowed with placement launched`},
 	"invalid-coredns-share-nodes-placement":     {`16: coredns.shareNodes: is only allowed with placement launched`},
 	"invalid-prepared-do-not-disrupt":           {`17: nodes.victim.prepared.doNotDisrupt: requires feature: launch, so that only a handler that launches nodes is drilled`},
-	"invalid-fleet-size":                        {`10: fleet.nodes: 501 is not within 1 to 500`},
+	"invalid-fleet-size":                        {`10: fleet.nodes: 241 is not within 1 to 240`},
 	"invalid-fleet-notice":                      {`14: steps[0].notice.every: the notices take 1m40s, which is not within 0s to 1m0s`, `14: steps[0].notice.fleet: 6 is not within 1 to 5 nodes`},
 	"invalid-fleet-notice-type":                 {`14: steps[0].notice.fleet: is only allowed with the types spot-interruption and rebalance-recommendation: of these, each instance has a notice of its own`},
 	"invalid-fleet-workload":                    {`11: workload.fleet: is not allowed with launched, serves or securityGroups: nothing runs on virtual nodes`},

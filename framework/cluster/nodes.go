@@ -107,13 +107,13 @@ func (c *Cluster) WaitReady(ctx context.Context) error {
 		if err != nil {
 			return err.Error()
 		}
-		real := c.withContainers(list.Items)
-		for i := range real {
-			if why := whyNotReady(&real[i]); why != "" {
+		running := c.withContainers(list.Items)
+		for i := range running {
+			if why := whyNotReady(&running[i]); why != "" {
 				return why
 			}
 		}
-		return c.whyNoProxy(ctx, len(real))
+		return c.whyNoProxy(ctx, len(running))
 	})
 }
 

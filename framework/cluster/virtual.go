@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/nodes"
 	"github.com/spotdrill/spotdrill/framework/wait"
 	"github.com/spotdrill/spotdrill/framework/wrap"
@@ -64,7 +63,7 @@ func (s Spares) joinVirtual(ctx context.Context, instances map[string]Instance) 
 		return err
 	}
 	var registered map[string]*corev1.Node
-	err := wait.Until(ctx, readyTimeout, history.Count(len(names), "virtual node")+" to be Ready", func(ctx context.Context) (why string) {
+	err := wait.Until(ctx, readyTimeout, fmt.Sprintf("%d virtual nodes to be Ready", len(names)), func(ctx context.Context) (why string) {
 		registered, why = s.readyVirtual(ctx, names)
 		return why
 	})

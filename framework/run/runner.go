@@ -17,7 +17,6 @@ import (
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/imds"
 	"github.com/spotdrill/spotdrill/framework/recording"
-	"github.com/spotdrill/spotdrill/framework/story"
 	"github.com/spotdrill/spotdrill/framework/system"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
@@ -128,7 +127,7 @@ func (r *Runner) recordFacts(ctx context.Context) error {
 		r.Record(history.NewNodeRole(name, n.Name, history.Instance(n.Instance)))
 	}
 	for i, n := range r.fleet {
-		r.Record(history.NewNodeRole(fmt.Sprintf("%s%d", story.FleetPrefix, i+1), n.Name, history.Instance(n.Instance)))
+		r.Record(history.NewNodeRole(fmt.Sprintf("%s%d", scenarios.FleetPrefix, i+1), n.Name, history.Instance(n.Instance)))
 	}
 	for _, o := range r.alongside {
 		r.recordBeside(o, history.Pod(o.namespace))

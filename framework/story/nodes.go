@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/spotdrill/spotdrill/framework/history"
-	"github.com/spotdrill/spotdrill/scenarios"
 )
 
 // Node returns the cluster node that a name of the scenario stands for. If it is not
@@ -24,9 +23,6 @@ func (st *Story) Node(name string) (node, why string) {
 	}
 	return role.Node, ""
 }
-
-// FleetPrefix begins the names that stand for the nodes of a fleet.
-const FleetPrefix = scenarios.FleetNodes + "-"
 
 // Role returns the scenario's name for a node, or "".
 func (st *Story) Role(node string) string {

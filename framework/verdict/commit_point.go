@@ -77,7 +77,7 @@ func (j judge) callsForDrain(put history.Event) bool {
 // isNode reports whether a name of the scenario stands for the node, or for nodes that it is one of.
 func (j judge) isNode(name, node string) bool {
 	if name == scenarios.FleetNodes {
-		return strings.HasPrefix(j.Role(node), story.FleetPrefix)
+		return strings.HasPrefix(j.Role(node), scenarios.FleetPrefix)
 	}
 	found, why := j.Node(name)
 	return why == "" && found == node

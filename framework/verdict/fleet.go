@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/spotdrill/spotdrill/framework/history"
-	"github.com/spotdrill/spotdrill/framework/story"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
@@ -16,7 +15,7 @@ func (j judge) ofFleet(v Verdict, notice string, judged func(node string) Verdic
 	var worst Verdict
 	nodes, passed, slowest := 0, 0, map[string]float64{}
 	for _, put := range j.AllOf(history.NoticePut) {
-		if put.Step() != notice || !strings.HasPrefix(j.Role(put.Node), story.FleetPrefix) {
+		if put.Step() != notice || !strings.HasPrefix(j.Role(put.Node), scenarios.FleetPrefix) {
 			continue
 		}
 		found := judged(j.Role(put.Node))
