@@ -114,7 +114,7 @@ func TestExplainAndListShowWhatADrillNeeds(t *testing.T) {
 			return c.Resource == "quiet-machine" && c.Mode == "exclusive" && c.Because != ""
 		})
 		i := slices.IndexFunc(catalogue(t), func(o scenarios.Scenario) bool { return o.Name == s.Name })
-		if i < 0 || quiet != (catalogue(t)[i].Probe != nil) || len(s.Claims) < len(scenarios.Resources())-1 {
+		if i < 0 || quiet != (catalogue(t)[i].Probe != nil || catalogue(t)[i].Fleet != nil) || len(s.Claims) < len(scenarios.Resources())-1 {
 			t.Errorf("%s: claims %+v", s.Name, s.Claims)
 		}
 	}

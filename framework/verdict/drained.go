@@ -10,6 +10,9 @@ import (
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
+// podsToLeave is the number of a node's pods that had to leave it.
+const podsToLeave = "pods"
+
 // Drained has the parameters of checkDrained.
 type Drained struct {
 	Node   string `yaml:"node"`
@@ -116,7 +119,7 @@ func drained(j judge, v Verdict, c Drained) Verdict {
 			}
 		}
 	}
-	v.Numbers = map[string]float64{"pods": float64(pods), "evicted": float64(evicted), "left": float64(len(left))}
+	v.Numbers = map[string]float64{podsToLeave: float64(pods), "evicted": float64(evicted), "left": float64(len(left))}
 	switch {
 	case pods == 0:
 		return v.unknown(fmt.Sprintf("no evictable pod was on %s, so an empty node proves nothing", node), put)
@@ -158,7 +161,7 @@ func allTerminating(j judge, v Verdict, c Drained) Verdict {
 			}
 		}
 	}
-	v.Numbers = map[string]float64{"pods": float64(len(pods)), "left": float64(len(left))}
+	v.Numbers = map[string]float64{podsToLeave: float64(len(pods)), "left": float64(len(left))}
 	switch {
 	case len(pods) == 0:
 		return v.unknown("no evictable pod was on "+node, put)

@@ -19,7 +19,7 @@ func (j judge) ofFleet(v Verdict, notice string, judged func(node string) Verdic
 			continue
 		}
 		found := judged(j.Role(put.Node))
-		if pods, counted := found.Numbers["pods"]; counted && pods == 0 {
+		if pods, counted := found.Numbers[podsToLeave]; counted && pods == 0 {
 			continue
 		}
 		nodes++
