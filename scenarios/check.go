@@ -225,9 +225,14 @@ func (s *Scope) Node(name string) { s.node(s.where, name, s.p) }
 // NoticeFor checks the parameters node and notice: the notice must name the node.
 func (s *Scope) NoticeFor(node, notice string) {
 	s.Node(node)
+	s.names(notice, node, fmt.Sprintf("does not name node %q", node))
+}
+
+// names checks the parameter notice: it must name the node.
+func (s *Scope) names(notice, node, otherwise string) {
 	s.OneOf("notice", notice, s.Notices())
 	if named, ok := s.Named[notice]; ok && notice != "" && !slices.Contains(named, node) {
-		s.Problem("notice", "%q does not name node %q", notice, node)
+		s.Problem("notice", "%q %s", notice, otherwise)
 	}
 }
 

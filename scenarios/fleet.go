@@ -2,7 +2,6 @@ package scenarios
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/spotdrill/spotdrill/framework/history"
@@ -16,7 +15,7 @@ type Fleet struct {
 	Nodes int `yaml:"nodes"`
 }
 
-// FleetNodes stands in checks for each node of the fleet that a notice names.
+// FleetNodes is the name by which a check refers to every node of the fleet that its notice names.
 const FleetNodes = "fleet"
 
 // FleetPrefix begins the names that stand for single nodes of the fleet, such as fleet-1.
@@ -78,8 +77,5 @@ func (s *Scope) FleetNotice(node, notice string) {
 		s.NoticeFor(node, notice)
 		return
 	}
-	s.OneOf("notice", notice, s.Notices())
-	if named, ok := s.Named[notice]; ok && !slices.Contains(named, node) {
-		s.Problem("notice", "%q names no node of the %s", notice, node)
-	}
+	s.names(notice, node, "names no node of the fleet")
 }

@@ -67,6 +67,8 @@ func (s Scenario) unannounceable(n Notice) string {
 	switch {
 	case !slices.Contains(announced, n.Type):
 		return "metadata does not announce " + string(n.Type)
+	case n.Fleet > 0:
+		return "its nodes are virtual, and have no instance metadata"
 	case len(n.Nodes) == 0:
 		return "its notice names an instance that has no node"
 	case n.Age > 0 || n.Zone != "":

@@ -19,8 +19,8 @@ import (
 	"github.com/spotdrill/spotdrill/framework/wrap"
 )
 
-// maxEntries is how many events PutEvents takes in one call.
-const maxEntries = 10
+// MaxEntries is how many events PutEvents takes in one call.
+const MaxEntries = 10
 
 // errNoQueue is the error of calls that need DeployStack first.
 var errNoQueue = errors.New("no queue: the stack is not deployed")
@@ -48,7 +48,7 @@ const defaultBus = "default"
 
 func putEvents(ctx context.Context, client *eventbridge.Client, bus string, envelopes []Envelope) ([]string, error) {
 	var ids []string
-	for chunk := range slices.Chunk(envelopes, maxEntries) {
+	for chunk := range slices.Chunk(envelopes, MaxEntries) {
 		put, err := putChunk(ctx, client, bus, chunk)
 		ids = append(ids, put...)
 		if err != nil {
@@ -119,7 +119,7 @@ func (a *AWS) Take(ctx context.Context, wait time.Duration) (bodies []string, er
 		return nil, fmt.Errorf("take messages: %w", errNoQueue)
 	}
 	out, err := a.queues.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{
-		QueueUrl: &a.queueURL, MaxNumberOfMessages: maxEntries, WaitTimeSeconds: int32(wait.Seconds()),
+		QueueUrl: &a.queueURL, MaxNumberOfMessages: MaxEntries, WaitTimeSeconds: int32(wait.Seconds()),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("take messages: %w", err)

@@ -26,7 +26,6 @@ import (
 
 // What kwok knows its nodes by: https://kwok.sigs.k8s.io/docs/user/kwok-manage-nodes-and-pods/.
 const (
-	// kwokKey is also the key of their taint.
 	kwokKey   = "kwok.x-k8s.io/node"
 	kwokValue = "fake"
 )
@@ -62,16 +61,14 @@ func (s Spares) joinVirtual(ctx context.Context, instances map[string]Instance) 
 	}); err != nil {
 		return err
 	}
-	var registered map[string]*corev1.Node
-	err := wait.Until(ctx, readyTimeout, fmt.Sprintf("%d virtual nodes to be Ready", len(names)), func(ctx context.Context) (why string) {
-		registered, why = s.readyVirtual(ctx, names)
-		return why
+	err := wait.Until(ctx, readyTimeout, fmt.Sprintf("%d virtual nodes to be Ready", len(names)), func(ctx context.Context) string {
+		return s.whyVirtualNotReady(ctx, names)
 	})
 	if err != nil {
 		return err
 	}
 	_, err = onEach(names, func(name *string) ([]string, error) {
-		return nil, s.sizeVirtual(ctx, registered[*name], instances[*name])
+		return nil, s.sizeVirtual(ctx, *name, instances[*name])
 	})
 	return err
 }
@@ -90,28 +87,24 @@ func (s Spares) registerVirtual(ctx context.Context, name string, as Instance) e
 	return wrap.Errorf(err, "create the Node object of virtual node %s", name)
 }
 
-// readyVirtual are the Node objects of these names, or why not all of them are Ready.
-func (s Spares) readyVirtual(ctx context.Context, names []string) (ready map[string]*corev1.Node, why string) {
+// whyVirtualNotReady is which of the virtual nodes is not Ready, or "".
+func (s Spares) whyVirtualNotReady(ctx context.Context, names []string) string {
 	list, err := s.c.Clientset.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: VirtualLabel})
 	if err != nil {
-		return nil, err.Error()
+		return err.Error()
 	}
-	ready = map[string]*corev1.Node{}
+	ready := map[string]bool{}
 	for i := range list.Items {
-		if n := &list.Items[i]; nodes.Ready(n) == corev1.ConditionTrue {
-			ready[n.Name] = n
-		}
+		ready[list.Items[i].Name] = nodes.Ready(&list.Items[i]) == corev1.ConditionTrue
 	}
-	for _, name := range names {
-		if ready[name] == nil {
-			return nil, "kwok has not made " + name + " Ready"
-		}
+	if i := slices.IndexFunc(names, func(name string) bool { return !ready[name] }); i >= 0 {
+		return "kwok has not made " + names[i] + " Ready"
 	}
-	return ready, ""
+	return ""
 }
 
 // sizeVirtual gives a node the size of its instance: kwok has given it one of its own.
-func (s Spares) sizeVirtual(ctx context.Context, n *corev1.Node, as Instance) error {
+func (s Spares) sizeVirtual(ctx context.Context, node string, as Instance) error {
 	allocatable := corev1.ResourceList{
 		corev1.ResourceCPU:    *resource.NewMilliQuantity(as.CPU, resource.DecimalSI),
 		corev1.ResourceMemory: *resource.NewQuantity(as.Memory, resource.BinarySI),
@@ -121,10 +114,10 @@ func (s Spares) sizeVirtual(ctx context.Context, n *corev1.Node, as Instance) er
 	capacity[corev1.ResourceMemory] = *resource.NewQuantity(as.MemoryTotal, resource.BinarySI)
 	patch, err := json.Marshal(map[string]any{"status": map[string]any{"capacity": capacity, "allocatable": allocatable}})
 	if err != nil {
-		return fmt.Errorf("encode the size of virtual node %s: %w", n.Name, err)
+		return fmt.Errorf("encode the size of virtual node %s: %w", node, err)
 	}
-	_, err = s.c.Clientset.CoreV1().Nodes().Patch(ctx, n.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
-	return wrap.Errorf(err, "set the size of virtual node %s", n.Name)
+	_, err = s.c.Clientset.CoreV1().Nodes().Patch(ctx, node, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
+	return wrap.Errorf(err, "set the size of virtual node %s", node)
 }
 
 // JoinFleet makes spot nodes of instances, by the names of VirtualNames, and returns when they are Ready. kwok must run.

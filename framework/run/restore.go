@@ -98,5 +98,8 @@ func (p *Play) shrink(ctx context.Context) error {
 	if !slices.ContainsFunc(p.Drills, func(r *Runner) bool { return r.Scenario.Grows() }) {
 		return nil
 	}
-	return p.sys.EndFleet(ctx)
+	if err := p.sys.Cluster.Spares().RemoveVirtual(ctx); err != nil {
+		return err
+	}
+	return p.sys.StopKwok(ctx)
 }

@@ -166,6 +166,28 @@ func (r *Runner) putNotice(ctx context.Context, n scenarios.Notice) error {
 		}
 		nodes = append(nodes, launched...)
 	}
+	return r.send(ctx, n, notice, nodes)
+}
+
+// putToFleet sends a notice for each of the fleet's first nodes: as many at once as EventBridge takes, or one after the other.
+func (r *Runner) putToFleet(ctx context.Context, n scenarios.Notice, notice cloud.Notice) error {
+	begun, size := r.now(), cloud.MaxEntries
+	if n.Every > 0 {
+		size = 1
+	}
+	for first := 0; first < n.Fleet; first += size {
+		if err := r.Sleep(ctx, begun+time.Duration(first)*n.Every.D()); err != nil {
+			return err
+		}
+		if err := r.send(ctx, n, notice, r.fleet[first:min(first+size, n.Fleet)]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// send sends a notice for the instances of nodes, and records it. Its step may have sent others before.
+func (r *Runner) send(ctx context.Context, n scenarios.Notice, notice cloud.Notice, nodes []cluster.Node) error {
 	for _, node := range nodes {
 		notice.Instances = append(notice.Instances, node.Instance)
 	}
@@ -181,7 +203,10 @@ func (r *Runner) putNotice(ctx context.Context, n scenarios.Notice) error {
 	for _, id := range ids {
 		r.recordOwn(history.Notice(id))
 	}
-	r.sent[n.Name] = &sent{notices: ids, put: at, deadline: until}
+	if r.sent[n.Name] == nil {
+		r.sent[n.Name] = &sent{put: at, deadline: until}
+	}
+	r.sent[n.Name].notices = append(r.sent[n.Name].notices, ids...)
 	if len(nodes) == 0 { // it names nothing
 		nodes = append(nodes, cluster.Node{})
 	}
@@ -189,39 +214,6 @@ func (r *Runner) putNotice(ctx context.Context, n scenarios.Notice) error {
 		// A scheduled change is one event for all of its instances.
 		id := ids[min(i, len(ids)-1)]
 		r.announce(history.NewNoticePut(n.Name, n.Type, node.Name, history.At(at), history.Until(until), history.Notice(id), history.Instance(node.Instance)))
-	}
-	return nil
-}
-
-// atOnce is how many events EventBridge takes in one request.
-const atOnce = 10
-
-// putToFleet sends a notice for each of the fleet's first nodes.
-func (r *Runner) putToFleet(ctx context.Context, n scenarios.Notice, notice cloud.Notice) error {
-	begun, left := r.now(), r.Scenario.Deadline.For(r.Set)
-	put := &sent{put: begun, deadline: begun + left}
-	r.sent[n.Name] = put
-	size := atOnce
-	if n.Every > 0 {
-		size = 1
-	}
-	for some := range slices.Chunk(r.fleet[:n.Fleet], size) {
-		if err := r.Sleep(ctx, begun+n.Every.D()*time.Duration(len(put.notices))); err != nil {
-			return err
-		}
-		notice.Instances = nil
-		for _, node := range some {
-			notice.Instances = append(notice.Instances, node.Instance)
-		}
-		at := r.now()
-		ids, err := r.aws.Put(ctx, notice)
-		if err != nil {
-			return err
-		}
-		put.notices = append(put.notices, ids...)
-		for i, node := range some {
-			r.announce(history.NewNoticePut(n.Name, n.Type, node.Name, history.At(at), history.Until(at+left), history.Notice(ids[i]), history.Instance(node.Instance)))
-		}
 	}
 	return nil
 }

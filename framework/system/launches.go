@@ -135,9 +135,10 @@ func (s *System) joinFleet(ctx context.Context, size int) error {
 			return err
 		}
 		instances, err := s.AWS.RunInstances(ctx, s.opts.Cluster, s.Cluster.Spares().VirtualNames(size))
-		if err == nil {
-			s.Launches.fleet, err = s.Cluster.Spares().JoinFleet(ctx, instances)
+		if err != nil {
+			return errors.Join(err, s.AWS.Terminate(context.WithoutCancel(ctx), slices.Sorted(maps.Values(instances))))
 		}
+		s.Launches.fleet, err = s.Cluster.Spares().JoinFleet(ctx, instances)
 		return err
 	})
 }
@@ -154,11 +155,6 @@ func (s *System) endFleet(ctx context.Context) error {
 	}
 	maps.DeleteFunc(running, func(name, _ string) bool { return !s.Cluster.IsVirtual(name) })
 	return s.AWS.Terminate(ctx, slices.Sorted(maps.Values(running)))
-}
-
-// EndFleet removes the fleet, and kwok.
-func (s *System) EndFleet(ctx context.Context) error {
-	return errors.Join(s.endFleet(ctx), s.StopKwok(ctx))
 }
 
 // Fleet are the virtual nodes that the last Restore made join, in their order.

@@ -15,7 +15,7 @@ func (j judge) ofFleet(v Verdict, notice string, judged func(node string) Verdic
 	var worst Verdict
 	nodes, passed, slowest := 0, 0, map[string]float64{}
 	for _, put := range j.AllOf(history.NoticePut) {
-		if put.Step() != notice || !strings.HasPrefix(j.Role(put.Node), scenarios.FleetPrefix) {
+		if put.Step() != notice || !j.isNode(scenarios.FleetNodes, put.Node) {
 			continue
 		}
 		found := judged(j.Role(put.Node))
