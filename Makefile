@@ -9,6 +9,8 @@ SCENARIOS ?=
 REPEAT ?= 1
 # A part of the scenarios, such as 2/4; spotdrill report merge joins the reports of all parts.
 SHARD ?=
+# How many drills of make conformance can play at the same time in lanes: see docs/concepts.md.
+LANES ?= 1
 # A Ginkgo label filter for the specs of any suite, such as "profile:PDB" or, with
 # SET=full, "core && !set:fast".
 LABEL_FILTER ?=
@@ -74,7 +76,7 @@ help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
 	@echo "  SET=fast|full|soak  HANDLER=builtin|builtin-imds|karpenter|nth|nth-imds|none|path/to/handler.yaml, or two by comma  HANDLER_IMAGE=ref  IAM_POLICY=path/to/policy.json,another"
-	@echo "  SCENARIOS=name,name  REPEAT=n  SHARD=2/4  TIMEOUT=85m  PROXY_MODE=iptables|nftables|ipvs  PLATFORM=eks-1.34  KUBERNETES=v1.34  COREDNS=v1.13.2  KARPENTER=v1.14.1  NTH=v1.25.1  RULES=path/to/template.yaml  QUEUE=name  WANT=spot,state-change  PARAMETERS=NAME=value,…  MUTANTS=name,name  ISSUE=NTH#1277"
+	@echo "  SCENARIOS=name,name  REPEAT=n  SHARD=2/4  LANES=8  TIMEOUT=85m  PROXY_MODE=iptables|nftables|ipvs  PLATFORM=eks-1.34  KUBERNETES=v1.34  COREDNS=v1.13.2  KARPENTER=v1.14.1  NTH=v1.25.1  RULES=path/to/template.yaml  QUEUE=name  WANT=spot,state-change  PARAMETERS=NAME=value,…  MUTANTS=name,name  ISSUE=NTH#1277"
 	@echo "  SESSIONS=n  ROUNDS=n  SEED=n  LABEL_FILTER='profile:SPOT && set:fast'"
 
 # The versions of the cluster, and those of handlers, as flags.
@@ -94,7 +96,7 @@ endef
 
 .PHONY: conformance
 conformance: build ## Bring the system up, play the drills, judge, write reports
-	$(call run-suite,conformance,$(TIMEOUT),not passed,--set=$(SET) --handler=$(HANDLER) --handler-image=$(HANDLER_IMAGE) "--iam-policy=$(IAM_POLICY)" "--scenarios=$(SCENARIOS)" --repeat=$(REPEAT) --shard=$(SHARD) --binary=$(BINARY) --proxy-mode=$(PROXY_MODE) --platform=$(PLATFORM) $(CLUSTER_VERSIONS) $(HANDLER_VERSIONS))
+	$(call run-suite,conformance,$(TIMEOUT),not passed,--set=$(SET) --handler=$(HANDLER) --handler-image=$(HANDLER_IMAGE) "--iam-policy=$(IAM_POLICY)" "--scenarios=$(SCENARIOS)" --repeat=$(REPEAT) --shard=$(SHARD) --lanes=$(LANES) --binary=$(BINARY) --proxy-mode=$(PROXY_MODE) --platform=$(PLATFORM) $(CLUSTER_VERSIONS) $(HANDLER_VERSIONS))
 
 .PHONY: chaos
 chaos: build ## Play random combinations of faults, from a seed (a minute for each round)

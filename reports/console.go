@@ -137,6 +137,12 @@ func (c *Console) End(e Entry) {
 	if e.PlayedWith != "" {
 		c.printf(", together with %s", e.PlayedWith)
 	}
+	if e.Lane > 0 {
+		c.printf(", in lane %d", e.Lane)
+	}
+	if e.LaneAttempt != "" {
+		c.printf(", after %s", e.LaneAttempt)
+	}
 	if e.Other != "" {
 		c.printf(", second handler %s", e.Other)
 	}

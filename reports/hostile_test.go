@@ -118,7 +118,7 @@ func TestNoWriterPassesOnWhatIsObeyed(t *testing.T) {
 	r := sampleReport()
 	for i := range r.Results {
 		e := &r.Results[i]
-		e.Title, e.Deviation, e.Other, e.PlayedWith, e.HandlerPods = evil, evil, evil, evil, []string{evil}
+		e.Title, e.Deviation, e.Other, e.PlayedWith, e.LaneAttempt, e.HandlerPods = evil, evil, evil, evil, evil, []string{evil}
 		for k := range e.Verdicts {
 			v := &e.Verdicts[k]
 			v.Check, v.Want, v.Got, v.Subject = evil, evil, evil, evil

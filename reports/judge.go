@@ -109,6 +109,7 @@ func judgedAgain(dir string, saved *Report, entries []Entry) *Report {
 			continue
 		}
 		entries[i].Attempts, entries[i].Measured, entries[i].PlayedWith = was.Attempts, was.Measured, was.PlayedWith
+		entries[i].Lane, entries[i].LaneAttempt = was.Lane, was.LaneAttempt
 		r.Add(entries[i])
 		entries = slices.Delete(entries, i, i+1)
 	}

@@ -54,7 +54,12 @@ func (c *Console) follow(scenario, head string, left time.Duration) {
 	if left > 0 {
 		row.ends = row.begun.Add(left)
 	}
-	l := &lives{rows: []*live{row}, stop: make(chan struct{})}
+	c.followAll(row)
+}
+
+// followAll keeps lines up to date until unfollow.
+func (c *Console) followAll(rows ...*live) {
+	l := &lives{rows: rows, stop: make(chan struct{})}
 	c.mu.Lock()
 	c.live = l
 	c.mu.Unlock()
@@ -83,6 +88,30 @@ func (c *Console) Also(scenario string) {
 		c.live.rows = append(c.live.rows, &live{scenario: scenario, head: "next to it, " + scenario, begun: time.Now()})
 	}
 }
+
+// Lanes shows, on a terminal, a line for each of so many lanes until EndLanes.
+func (c *Console) Lanes(n int) {
+	if !terminal(c.out) {
+		return
+	}
+	rows := make([]*live, n)
+	for i := range rows {
+		rows[i] = &live{head: fmt.Sprintf("lane %d", i+1), phase: "set-up", begun: time.Now()}
+	}
+	c.followAll(rows...)
+}
+
+// InLane announces the scenario that a lane plays from now on; lanes are numbered from 1.
+func (c *Console) InLane(lane int, scenario string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.live != nil {
+		c.live.rows[lane-1] = &live{scenario: scenario, head: fmt.Sprintf("lane %d: %s", lane, scenario), begun: time.Now()}
+	}
+}
+
+// EndLanes erases the lines of the lanes.
+func (c *Console) EndLanes() { c.unfollow() }
 
 // unfollow erases the live lines, if there are any.
 func (c *Console) unfollow() {

@@ -98,10 +98,15 @@ type Entry struct {
 	// again is numbered: "drained victim (2)".
 	CheckRepeats map[string][]verdict.Outcome `yaml:"checkRepeats,omitempty"`
 	// PlayedWith is the scenario that was played at the same time.
-	PlayedWith string  `yaml:"beside,omitempty"`
-	Measured   Seconds `yaml:"seconds"` // all attempts together
-	Expected   Seconds `yaml:"-"`       // of one attempt
-	// Phases are those of Measured; none if it was played at the same time as an earlier scenario.
+	PlayedWith string `yaml:"beside,omitempty"`
+	// Lane is the number of the lane in which it was played, at the same time as drills in other lanes, from 1; 0 if it
+	// was played in none. LaneAttempt is, if it did not pass in one and was therefore played again alone, the lane and what
+	// did not pass there.
+	Lane        int     `yaml:"lane,omitempty"`
+	LaneAttempt string  `yaml:"laneAttempt,omitempty"`
+	Measured    Seconds `yaml:"seconds"` // all attempts together
+	Expected    Seconds `yaml:"-"`       // of one attempt
+	// Phases are those of Measured; none if it was played at the same time as an earlier scenario, or in a lane.
 	Phases PhaseTimes `yaml:"-"`
 	// Counterpart is the scenario that shows how the outage of this one is avoided.
 	Counterpart string `yaml:"counterpart,omitempty"`

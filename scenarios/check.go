@@ -43,6 +43,8 @@ type Needs struct {
 	Messages bool
 	// APICalls reports whether the handler's calls to the API server are counted.
 	APICalls bool
+	// Memory reports whether the memory of the handler's pods is measured.
+	Memory bool
 	// NodeEvents reports whether events of the handler about nodes are read.
 	NodeEvents bool
 }

@@ -209,6 +209,23 @@ func (n Nodes) lacking(all []Claims) int {
 	return spot.total()
 }
 
+// ofLane lists what each lane has of its own.
+func ofLane() []Resource { return []Resource{SpotNodes, HandlerProcess, HandlerQueue, APIProxy} }
+
+// NotInLane is why a drill with these claims cannot be played in a lane, in words; "" if it can. The spot nodes of a lane are
+// virtual, and what is not its own other lanes use at the same time.
+func (c Claims) NotInLane() string {
+	for _, claim := range c {
+		switch {
+		case claim.Resource == SpotNodes && claim.Real != "":
+			return "it needs real nodes: " + claim.Real
+		case claim.Mode == Exclusive && !slices.Contains(ofLane(), claim.Resource):
+			return fmt.Sprintf("it needs %s for itself: %s", claim.Resource, claim.Because)
+		}
+	}
+	return ""
+}
+
 // Claims are what the scenario's drill needs. They follow from its steps, checks, nodes, workload and settings.
 func (s Scenario) Claims() Claims {
 	alone := map[Resource]string{} // why it is needed for itself
@@ -253,6 +270,9 @@ func (s Scenario) Claims() Claims {
 	}
 	if slices.ContainsFunc(s.needs(), func(n Needs) bool { return n.APICalls }) {
 		claim(APIProxy, "the handler's calls are counted")
+	}
+	if slices.ContainsFunc(s.needs(), func(n Needs) bool { return n.Memory }) {
+		claim(Quiet, "the handler's memory is measured")
 	}
 	if s.Probe != nil {
 		claim(Quiet, "queries are measured")

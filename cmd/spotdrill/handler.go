@@ -47,6 +47,7 @@ func newHandlerCommand() *cobra.Command {
 	flags.StringVar(&cfg.Region, "region", os.Getenv("AWS_REGION"), "AWS region [AWS_REGION]")
 	flags.StringVar(&cfg.Metadata, "metadata-url", os.Getenv("INSTANCE_METADATA_URL"), "URL of the instance metadata service, which is read in place of a queue [INSTANCE_METADATA_URL]")
 	flags.StringVar(&cfg.Node, "node", os.Getenv("NODE_NAME"), "name of the node whose metadata is read, the only one that is drained then [NODE_NAME]")
+	flags.StringVar(&cfg.NodeSelector, "node-selector", os.Getenv("NODE_SELECTOR"), "labels of the nodes that it acts on, such as pool=spot; empty for all nodes [NODE_SELECTOR]")
 	flags.StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig `file`, to run outside of the cluster")
 	flags.StringVar(&cfg.Listen, "listen", ":8080", "address of /metrics, /healthz and /readyz")
 	flags.IntVar(&cfg.Workers, "workers", 10, "number of messages handled at the same time")

@@ -28,7 +28,7 @@ type runOptions struct {
 	set, image, out    string
 	policies           []string
 	handlers           []string // the handler under test, and a second one
-	repeat             int
+	repeat, lanes      int
 	keep, dryRun, json bool
 	resume, shard      string
 	resumed            *reports.Report // the report in the folder resume
@@ -72,6 +72,9 @@ func newRunCommand() *cobra.Command {
 			}
 			if o.repeat < 1 {
 				return usage("--repeat is %d: want at least 1", o.repeat)
+			}
+			if o.lanes < 1 || o.lanes > session.MaxLanes {
+				return usage("--lanes is %d: want 1 to %d", o.lanes, session.MaxLanes)
 			}
 			if o.resume != "" {
 				if o.rerunFailed || o.repeat > 1 || o.shard != "" || len(args) > 0 {
@@ -140,6 +143,7 @@ func newRunCommand() *cobra.Command {
 	flags.StringVar(&o.resume, "resume", "", "go on with the run in a `folder`, which ended before its last drill: play what is left, with its handler, set, platform, versions and kube-proxy mode")
 	flags.StringVar(&o.shard, "shard", "", "play only one of several equal `parts`, such as 2/4; spotdrill report merge joins their reports")
 	flags.IntVar(&o.repeat, "repeat", 1, "times to play each scenario; the worst outcome counts")
+	flags.IntVar(&o.lanes, "lanes", 1, fmt.Sprintf("how many drills can play at the same time, each with a handler, a queue and virtual nodes of its own, at most %d", session.MaxLanes))
 	flags.BoolVar(&o.keep, "keep", false, "stop at the first drill that does not pass, and leave the cluster as it is")
 	flags.BoolVar(&o.dryRun, "dry-run", false, "only print what would be played")
 	flags.BoolVar(&o.json, "json", false, "with --dry-run, print a JSON array")
@@ -151,7 +155,7 @@ func newRunCommand() *cobra.Command {
 	completeFlag(cmd, "platform", scenarios.Platforms()...)
 	cmd.SetFlagErrorFunc(flagOfLive)
 	underHeadings(cmd,
-		flagGroup{"What is played", []string{"set", "profile", "only", "skip", "rerun-failed", "resume", "shard", "repeat"}},
+		flagGroup{"What is played", []string{"set", "profile", "only", "skip", "rerun-failed", "resume", "shard", "repeat", "lanes"}},
 		flagGroup{"With which handler", []string{"handler", "handler-image", "karpenter", "nth", "iam-policy"}},
 		flagGroup{"How, and where the results are", []string{"dry-run", "json", "keep", "out"}},
 		flagGroup{"The cluster", []string{"cluster", "platform", "kubernetes", "coredns", "proxy-mode", "source", "binary"}})
@@ -194,7 +198,7 @@ func (o runOptions) options(args []string, console io.Writer) (session.Options, 
 		printf(console, "%s\n", note)
 	}
 	return session.Options{
-		Handler: under, Other: other, HandlerImage: o.image, Set: scenarios.Set(o.set), Scenarios: chosen, Shard: shard, Repeat: o.repeat,
+		Handler: under, Other: other, HandlerImage: o.image, Set: scenarios.Set(o.set), Scenarios: chosen, Shard: shard, Repeat: o.repeat, Lanes: o.lanes,
 		System: o.system, Out: o.out, Keep: o.keep, Resumed: o.resumed, Console: console,
 	}, nil
 }
@@ -206,6 +210,7 @@ type planned struct {
 	Title    string  `json:"title"`
 	Seconds  float64 `json:"seconds"` // estimate; 0 if it is skipped
 	Skipped  string  `json:"skipped,omitempty"`
+	InLane   bool    `json:"inLane,omitempty"` // at the same time as drills in other lanes
 }
 
 // plan prints what a session would do.
@@ -216,8 +221,12 @@ func plan(cmd *cobra.Command, s *session.Session, asJSON bool) error {
 
 // planOf are the scenarios of a session, and about how long they take.
 func planOf(s *session.Session) (all []planned, total time.Duration) {
+	lanes := s.LaneNames()
 	for _, scenario := range s.Scenarios {
-		p := planned{Scenario: scenario.Name, Profile: scenario.Profile, Title: scenario.Title, Skipped: s.NotApplicable(scenario)}
+		p := planned{
+			Scenario: scenario.Name, Profile: scenario.Profile, Title: scenario.Title, Skipped: s.NotApplicable(scenario),
+			InLane: slices.Contains(lanes, scenario.Name),
+		}
 		if p.Skipped == "" {
 			about := session.Expected(scenario, s.Set)
 			p.Seconds, total = about.Seconds(), total+about
@@ -233,6 +242,9 @@ func planText(w io.Writer, s *session.Session, all []planned, total time.Duratio
 	}
 	meta := s.Handler.Meta()
 	_, err := fmt.Fprintf(w, "handler %s %s, set %s, cluster %s: about %.0f s plus the set-up\n", meta.Name, meta.Version, s.Set, s.System.Cluster, total.Seconds())
+	if n := len(s.LaneNames()); n > 0 && err == nil {
+		_, err = fmt.Fprintf(w, "%d of them play at the same time, in %d lanes\n", n, min(n, s.Lanes))
+	}
 	return err
 }
 

@@ -36,6 +36,7 @@ const (
 type AWS struct {
 	endpoint string
 	region   string
+	account  string
 	http     *http.Client
 	stacks   *cloudformation.Client
 	events   *eventbridge.Client
@@ -47,7 +48,9 @@ type AWS struct {
 // Connect returns a client of the LocalStack at endpoint (a URL) and sends nothing
 // yet. It never reads the user's AWS profile, environment, proxy settings or instance
 // metadata, so that a drill can reach no real account.
-func Connect(endpoint, region string) *AWS {
+func Connect(endpoint, region string) *AWS { return connect(endpoint, region, Account) }
+
+func connect(endpoint, region, account string) *AWS {
 	endpoint = strings.TrimSuffix(endpoint, "/")
 	client := &http.Client{
 		Timeout: 30 * time.Second,
@@ -60,12 +63,13 @@ func Connect(endpoint, region string) *AWS {
 	cfg := aws.Config{
 		Region:       region,
 		BaseEndpoint: aws.String(endpoint),
-		Credentials:  credentials.NewStaticCredentialsProvider("test", "test", ""),
+		Credentials:  credentials.NewStaticCredentialsProvider(account, "test", ""),
 		HTTPClient:   client,
 	}
 	return &AWS{
 		endpoint: endpoint,
 		region:   region,
+		account:  account,
 		http:     client,
 		stacks:   cloudformation.NewFromConfig(cfg),
 		queues:   sqs.NewFromConfig(cfg),
@@ -79,7 +83,15 @@ func Connect(endpoint, region string) *AWS {
 func (a *AWS) Endpoint() string { return a.endpoint }
 
 // Another returns a client of the same LocalStack for another queue.
-func (a *AWS) Another() *AWS { return Connect(a.endpoint, a.region) }
+func (a *AWS) Another() *AWS { return connect(a.endpoint, a.region, a.account) }
+
+// In returns a client of the same LocalStack in another account, of 12 digits. LocalStack takes an access key id of 12
+// digits as the account, and shows no account what another one has:
+// https://docs.localstack.cloud/aws/capabilities/config/multi-account-setups/.
+func (a *AWS) In(account string) *AWS { return connect(a.endpoint, a.region, account) }
+
+// Account is the client's.
+func (a *AWS) Account() string { return a.account }
 
 // WaitReady waits up to two minutes until LocalStack offers every service that a drill
 // needs. Its error includes what was seen last.

@@ -47,7 +47,7 @@ func TestConnectIgnoresTheUsersAWSAndProxySettings(t *testing.T) {
 	if err != nil || len(ids) != 1 || ids[0] != "e1" {
 		t.Fatalf("got %q, %v", ids, err)
 	}
-	if !strings.Contains(authorization, "Credential=test/") || !strings.Contains(authorization, "/"+testRegion+"/events/") {
+	if !strings.Contains(authorization, "Credential="+Account+"/") || !strings.Contains(authorization, "/"+testRegion+"/events/") {
 		t.Errorf("signed as %q", authorization)
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/spotdrill/spotdrill/framework/history"
 )
 
-// Account is the account that everything is in: LocalStack's own.
+// Account is the account that everything is in unless In chooses another: LocalStack's own.
 const Account = "000000000000"
 
 // warning is how long before the end AWS gives its notice.

@@ -57,6 +57,9 @@ type Cluster struct {
 
 	engine   *engine.Engine
 	provider *kindcluster.Provider
+	// lane is the name of a Lane, else empty; named is how many nodes of it were named.
+	lane  string
+	named int
 	// staticFree is set if no node has a static pod of ours.
 	staticFree bool
 	// networkOutdated is set if a node may have no pod network, or an outdated one.

@@ -30,8 +30,49 @@ const (
 	kwokValue = "fake"
 )
 
+// TolerateVirtual lets a pod run on virtual nodes.
+func TolerateVirtual() corev1.Toleration {
+	return corev1.Toleration{Key: kwokKey, Operator: corev1.TolerationOpExists}
+}
+
 // VirtualLabel marks the Node objects of virtual nodes.
 const VirtualLabel = "spotdrill.dev/virtual"
+
+// LaneLabel has, on the virtual nodes of a lane and on the namespaces of its drills, the lane's name.
+const LaneLabel = "spotdrill.dev/lane"
+
+// Lane is the same cluster with virtual nodes in place of its spot workers. It has none before NextNodes and JoinLane.
+func (c *Cluster) Lane(name string) *Cluster {
+	lane := &Cluster{
+		Name: c.Name, Network: c.Network, Config: c.Config, Clientset: c.Clientset, API: c.API, Token: c.Token,
+		engine: c.engine, provider: c.provider, lane: name, staticFree: true,
+	}
+	lane.Nodes = slices.DeleteFunc(slices.Clone(c.Nodes), func(n Node) bool { return n.Capacity == nodes.Spot })
+	return lane
+}
+
+// NextNodes names n virtual nodes of a lane as none was named before: what a handler still does to the last drill's nodes finds
+// none of them.
+func (c *Cluster) NextNodes(n int) []string {
+	names := make([]string, n)
+	for i := range names {
+		c.named++
+		names[i] = fmt.Sprintf("%s-%s-%d", c.virtualPrefix(), c.lane, c.named)
+	}
+	return names
+}
+
+// JoinLane gives the lane virtual nodes of these instances, by the names of NextNodes, in place of those that it had. kwok
+// must run.
+func (c *Cluster) JoinLane(ctx context.Context, instances map[string]string) error {
+	c.Nodes = slices.DeleteFunc(c.Nodes, func(n Node) bool { return c.IsVirtual(n.Name) })
+	if err := c.Spares().RemoveVirtual(ctx); err != nil {
+		return err
+	}
+	joined, err := c.Spares().JoinFleet(ctx, instances)
+	c.Nodes = append(c.Nodes, joined...)
+	return err
+}
 
 // VirtualNames returns the names of n virtual nodes.
 func (s Spares) VirtualNames(n int) []string {
@@ -83,6 +124,9 @@ func (s Spares) registerVirtual(ctx context.Context, name string, as Instance) e
 		},
 	}
 	n.Labels[VirtualLabel], n.Labels[corev1.LabelHostname] = "true", name
+	if s.c.lane != "" {
+		n.Labels[LaneLabel] = s.c.lane
+	}
 	_, err := s.c.Clientset.CoreV1().Nodes().Create(ctx, n, metav1.CreateOptions{})
 	return wrap.Errorf(err, "create the Node object of virtual node %s", name)
 }
@@ -95,10 +139,12 @@ func (s Spares) whyVirtualNotReady(ctx context.Context, names []string) string {
 	}
 	ready := map[string]bool{}
 	for i := range list.Items {
-		ready[list.Items[i].Name] = nodes.Ready(&list.Items[i]) == corev1.ConditionTrue
+		n := &list.Items[i]
+		// The scheduler passes a node over as long as it has the taint, also one that is Ready.
+		ready[n.Name] = nodes.Ready(n) == corev1.ConditionTrue && !slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeNotReady })
 	}
 	if i := slices.IndexFunc(names, func(name string) bool { return !ready[name] }); i >= 0 {
-		return "kwok has not made " + names[i] + " Ready"
+		return names[i] + " is not Ready, or has the taint of a node that is not"
 	}
 	return ""
 }
@@ -155,9 +201,17 @@ func (s Spares) endVirtual(ctx context.Context, name string) error {
 	return wrap.Errorf(client.IgnoreNotFound(err), "delete virtual node %s", name)
 }
 
-// RemoveVirtual removes the virtual nodes that an earlier run left.
+// ofLane selects what has the label, of a lane only its own.
+func (c *Cluster) ofLane(label string) string {
+	if c.lane == "" {
+		return label
+	}
+	return label + "," + LaneLabel + "=" + c.lane
+}
+
+// RemoveVirtual removes the virtual nodes, those that an earlier run left, too; of a lane its own.
 func (s Spares) RemoveVirtual(ctx context.Context) error {
-	list, err := s.c.Clientset.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: VirtualLabel})
+	list, err := s.c.Clientset.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: s.c.ofLane(VirtualLabel)})
 	if err != nil {
 		return fmt.Errorf("list virtual nodes: %w", err)
 	}

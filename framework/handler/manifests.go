@@ -104,6 +104,9 @@ func (h Installation) objects() ([]*unstructured.Unstructured, error) {
 	if err := mergeAll(out, changes); err != nil {
 		return nil, err
 	}
+	if err := h.Settings.inLane(out); err != nil {
+		return nil, err
+	}
 	own := []runtime.Object{&corev1.Secret{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
 		ObjectMeta: metav1.ObjectMeta{Name: CredentialsSecret, Namespace: h.Settings.namespace()},

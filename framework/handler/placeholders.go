@@ -1,6 +1,7 @@
 package handler
 
 import (
+	"cmp"
 	"regexp"
 	"strings"
 	"time"
@@ -9,7 +10,7 @@ import (
 )
 
 // Settings is what a handler must know about the system that it runs in. Each field
-// except APIHost, APIPort, Installation and Workers is the value of a placeholder, see values.
+// except Account, APIHost, APIPort, Installation, Lane and Workers is the value of a placeholder, see values.
 type Settings struct {
 	QueueURL        string
 	QueueName       string
@@ -28,6 +29,9 @@ type Settings struct {
 	// Installation is the name of one next to that of the handler under test; empty for that one.
 	// Its namespace and its credentials are its own.
 	Installation string
+	// Lane names one of several installations of the handler under test, each in a lane of its own; empty for the only one.
+	// Account is the lane's AWS account, and NodeSelector selects its nodes by their labels.
+	Lane, Account, NodeSelector string
 
 	// APIHost and APIPort are where the handler's pods find the Kubernetes API: at the
 	// recording proxy. Empty: at the API server.
@@ -57,17 +61,17 @@ const DefaultNamespace = "spotdrill-handler"
 
 // namespace is that of the handler.
 func (s Settings) namespace() string {
-	if s.Installation == "" {
-		return DefaultNamespace
+	if of := cmp.Or(s.Lane, s.Installation); of != "" {
+		return "spotdrill-" + of + "-handler"
 	}
-	return "spotdrill-" + s.Installation + "-handler"
+	return DefaultNamespace
 }
 
 // AccessKey is the id of the handler's AWS credentials, by which the recording proxy knows which
 // handler calls.
 func (s Settings) AccessKey() string {
 	if s.Installation == "" {
-		return "test" // LocalStack accepts any
+		return cmp.Or(s.Account, "test") // LocalStack accepts any
 	}
 	return history.AccessKeyPrefix + s.Installation
 }
@@ -87,6 +91,7 @@ func (s Settings) values() [][2]string {
 		{"CLUSTER_ENDPOINT", s.ClusterEndpoint},
 		{"IMAGE", s.Image},
 		{"NAMESPACE", s.namespace()},
+		{"NODE_SELECTOR", s.NodeSelector},
 		{"AMI_ID", s.AMI},
 		{"OTHER_AMI_ID", s.OtherAMI},
 		{"SUBNET_ID", s.Subnet},

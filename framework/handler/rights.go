@@ -26,7 +26,11 @@ func (h Installation) Rights(ctx context.Context) (_ []Right, err error) {
 	if h.Workload() == "" {
 		return nil, nil
 	}
-	return h.running().rights(ctx)
+	rights, err := h.running().rights(ctx)
+	for i := range rights {
+		rights[i].Role = h.Settings.originalRole(rights[i].Role)
+	}
+	return rights, err
 }
 
 // User is the handler's user name in the API server; empty if it installs nothing.

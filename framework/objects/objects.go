@@ -65,14 +65,17 @@ func Decode(ctx context.Context, manifests fs.FS, file string, values map[string
 	return objs, wrap.Errorf(err, "decode manifest %s", file)
 }
 
-// Create creates the objects of a manifest. One that exists already is an error:
+// Create creates the objects of a manifest, each as change has changed it. One that exists already is an error:
 // leftovers of an earlier drill are removed first, not adopted.
-func (c Client) Create(ctx context.Context, manifests fs.FS, file string, values map[string]string) error {
+func (c Client) Create(ctx context.Context, manifests fs.FS, file string, values map[string]string, change ...func(k8s.Object)) error {
 	objs, err := Decode(ctx, manifests, file, values)
 	if err != nil {
 		return err
 	}
 	for _, obj := range objs {
+		for _, change := range change {
+			change(obj)
+		}
 		if err := c.API.Create(ctx, obj); err != nil {
 			return fmt.Errorf("create %s %s: %w", obj.GetObjectKind().GroupVersionKind().Kind, obj.GetName(), err)
 		}

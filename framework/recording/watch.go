@@ -58,6 +58,8 @@ type Scope struct {
 	// Selector is that of the application's Service. The rollouts of the Deployments, DaemonSets and
 	// StatefulSets whose pods it selects are watched.
 	Selector map[string]string
+	// Foreign, if set, reports whether a node, or all in a namespace, is left out by its name.
+	Foreign func(name string) bool
 	// Rollouts reports whether the Deployments and DaemonSets next to DNS are watched: CoreDNS, the network,
 	// kube-proxy.
 	Rollouts bool
@@ -126,6 +128,9 @@ func Watch(ctx context.Context, clientset kubernetes.Interface, rec *history.Rec
 	}
 	for _, s := range w.sights {
 		s.rec, s.gaps = rec, scope.Gaps
+		if scope.Foreign != nil {
+			s.handler = cache.FilteringResourceEventHandler{Handler: s.handler, FilterFunc: func(obj any) bool { return !scope.Foreign(place(obj)) }}
+		}
 		reflector := cache.NewReflectorWithOptions(cache.ToListWatcherWithWatchListSemantics(&s.source, clientset), nil, s,
 			cache.ReflectorOptions{Name: "recording", TypeDescription: s.what})
 		s.newest = reflector.LastSyncResourceVersion
@@ -142,6 +147,22 @@ func Watch(ctx context.Context, clientset kubernetes.Interface, rec *history.Rec
 		}
 	}
 	return w, nil
+}
+
+// place is the node that an object is or is about, or else its namespace.
+func place(obj any) string {
+	switch o := obj.(type) {
+	case *corev1.Node:
+		return o.Name
+	case *corev1.Event:
+		if o.InvolvedObject.Kind == "Node" {
+			return o.InvolvedObject.Name
+		}
+		return o.InvolvedObject.Namespace
+	case metav1.Object:
+		return o.GetNamespace()
+	}
+	return ""
 }
 
 // Complete waits until everything that has happened in the cluster is recorded, at most

@@ -47,6 +47,7 @@ type drill struct {
 	Drill
 	*history.Recorder
 	namespace string                  // of its workload
+	lane      string                  // in which it is played, or empty
 	image     string                  // the product's own, as the nodes know it
 	nodes     map[string]cluster.Node // by the scenario's names
 	fleet     []cluster.Node          // its virtual nodes

@@ -44,7 +44,7 @@ func Begin(sys *system.System, drills ...Drill) (*Play, error) {
 }
 
 // pods are our own.
-func (p *Play) pods() pods { return pods{p.sys.Cluster.Objects()} }
+func (p *Play) pods() pods { return podsOfSystem(p.sys) }
 
 // Phase begins a phase of all drills.
 func (p *Play) Phase(phase history.Phase) {

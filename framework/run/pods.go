@@ -9,6 +9,7 @@ import (
 	"net/http"
 
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/e2e-framework/klient/k8s"
 
 	"github.com/spotdrill/spotdrill/framework/objects"
 	"github.com/spotdrill/spotdrill/framework/system"
@@ -19,11 +20,16 @@ import (
 var manifests embed.FS
 
 // pods creates the drills' own pods and what belongs to them, and calls those that serve records.
-type pods struct{ objects.Client }
+type pods struct {
+	objects.Client
+	namespace string // of those that serve records
+}
 
-// create creates the objects of one of the manifests.
-func (p pods) create(ctx context.Context, file string, values map[string]string) error {
-	return p.Create(ctx, manifests, "manifests/"+file, values)
+func podsOfSystem(sys *system.System) pods { return pods{sys.Cluster.Objects(), sys.Namespace} }
+
+// create creates the objects of one of the manifests, as change has changed them.
+func (p pods) create(ctx context.Context, file string, values map[string]string, change ...func(k8s.Object)) error {
+	return p.Create(ctx, manifests, "manifests/"+file, values, change...)
 }
 
 // asYAML is a part of an object as the value of a placeholder; JSON is YAML.
@@ -37,7 +43,7 @@ func asYAML(part any) string {
 
 // request is a request to a pod, where it serves its records.
 func (p pods) request(verb, pod, path string) *rest.Request {
-	return p.PodRequest(verb, system.Namespace, pod, system.RecordsPort, path)
+	return p.PodRequest(verb, p.namespace, pod, system.RecordsPort, path)
 }
 
 func (p pods) get(ctx context.Context, pod, path string) (io.ReadCloser, error) {

@@ -29,6 +29,7 @@ type Runner struct {
 	aws      *cloud.AWS
 	dns      *clusterdns.CoreDNS
 	launches *system.Launches
+	foreign  func(name string) bool // reports whether a node or a namespace is another lane's
 
 	workload    workload
 	probers     *probers
@@ -59,14 +60,14 @@ func newRunner(sys *system.System, as Drill, requests func(context.Context) (rec
 		return nil, err
 	}
 	d := &drill{
-		Drill: as, Recorder: rec, namespace: sys.WorkloadNamespace(), image: sys.Image,
+		Drill: as, Recorder: rec, namespace: sys.WorkloadNamespace(), lane: sys.InLane(), image: sys.Image,
 		nodes: map[string]cluster.Node{}, sent: map[string]*sent{}, broken: make(chan error, 3+scenarios.MaxProbers),
 	}
-	c, dns, own := sys.Cluster, sys.DNS, pods{sys.Cluster.Objects()}
+	c, dns, own := sys.Cluster, sys.DNS, podsOfSystem(sys)
 	probers := &probers{drill: d, pods: own, dns: dns, coreDNSImage: sys.Environment["coredns"]}
 	namespace, _, _ := strings.Cut(meta.Handler.Deployment, "/")
 	return &Runner{
-		drill: d, cluster: c, aws: sys.AWS, dns: dns, launches: sys.Launches,
+		drill: d, cluster: c, aws: sys.AWS, dns: dns, launches: sys.Launches, foreign: sys.Foreign,
 		workload:    workload{d, own, dns, c, addOns{d, own.Client, dns}},
 		probers:     probers,
 		waits:       &waits{drill: d, probers: probers, binary: sys.Binary(), handler: namespace, names: map[string]string{}},
@@ -112,7 +113,9 @@ func (r *Runner) watch(ctx context.Context) (recording.Watching, error) {
 	if r.application() {
 		services = append(services, types.NamespacedName{Namespace: r.namespace, Name: scenarios.App})
 	}
-	watcher, err := recording.Watch(ctx, r.cluster.Clientset, r.Recorder, recording.Everything(services...))
+	scope := recording.Everything(services...)
+	scope.Foreign = r.foreign
+	watcher, err := recording.Watch(ctx, r.cluster.Clientset, r.Recorder, scope)
 	if err != nil {
 		return recording.Watching{}, err
 	}
@@ -172,5 +175,5 @@ func (r *Runner) saveState(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveTimeout)
 	defer cancel()
 	down, err := r.cluster.Down(ctx)
-	return errors.Join(err, recording.SaveState(ctx, r.cluster.Clientset, down, filepath.Join(r.Dir, stateFolder), r.Clock().Start(), system.Namespace))
+	return errors.Join(err, recording.SaveState(ctx, r.cluster.Clientset, down, filepath.Join(r.Dir, stateFolder), r.Clock().Start(), r.proxy.pods.namespace))
 }

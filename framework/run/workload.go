@@ -9,11 +9,13 @@ import (
 	"slices"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/e2e-framework/klient/k8s"
 
 	"github.com/spotdrill/spotdrill/framework/cluster"
 	"github.com/spotdrill/spotdrill/framework/clusterdns"
@@ -63,7 +65,7 @@ func (w workload) start(ctx context.Context) error {
 		if !manifest.needed {
 			continue
 		}
-		if err := w.pods.create(ctx, manifest.file, values); err != nil {
+		if err := w.create(ctx, manifest.file, values); err != nil {
 			return err
 		}
 	}
@@ -84,6 +86,38 @@ func (w workload) start(ctx context.Context) error {
 		if err := w.createBudget(ctx, budget); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// create creates the objects of a manifest with pods that run where the drill's nodes are.
+func (w workload) create(ctx context.Context, file string, values map[string]string) error {
+	return w.pods.create(ctx, file, values, func(obj k8s.Object) {
+		spec := podSpec(obj)
+		if spec == nil || w.lane == "" && !w.Scenario.Workload.Fleet {
+			return
+		}
+		spec.Tolerations = append(spec.Tolerations, cluster.TolerateVirtual())
+		if w.lane != "" {
+			if spec.NodeSelector == nil {
+				spec.NodeSelector = map[string]string{}
+			}
+			spec.NodeSelector[cluster.LaneLabel] = w.lane
+		}
+	})
+}
+
+// podSpec is what an object of a workload's manifests has of its pods; nil if it has none.
+func podSpec(obj k8s.Object) *corev1.PodSpec {
+	switch o := obj.(type) {
+	case *corev1.Pod:
+		return &o.Spec
+	case *appsv1.Deployment:
+		return &o.Spec.Template.Spec
+	case *appsv1.StatefulSet:
+		return &o.Spec.Template.Spec
+	case *appsv1.DaemonSet:
+		return &o.Spec.Template.Spec
 	}
 	return nil
 }
@@ -171,7 +205,7 @@ func (w workload) createPods(ctx context.Context, pods scenarios.Pods, values ma
 	}
 	file := "pods/" + pods.Kind + ".yaml"
 	if pods.Kind != staticPods {
-		return w.pods.create(ctx, file, values)
+		return w.create(ctx, file, values)
 	}
 	text, err := manifests.ReadFile("manifests/" + file)
 	if err != nil {

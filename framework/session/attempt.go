@@ -77,7 +77,7 @@ func (s *Session) playOnce(ctx context.Context, folder reports.Folder, scenario 
 	if err != nil {
 		return reports.NewEntry(verdict.NotRun(scenario, err.Error())), err
 	}
-	played := s.playDrills(ctx, func() (aftermath, *coredns.Settings) {
+	played := s.playDrills(ctx, s.system, func() (aftermath, *coredns.Settings) {
 		h, err := history.Load(drill.Dir)
 		if err != nil { // the final judgement reports it
 			return saveAndRestore, s.nextDNS()
@@ -151,12 +151,22 @@ func aftermathOf(r verdict.Result, attempt int, keep bool) aftermath {
 	return saveAndRestore
 }
 
-// progress shows on the console how far a scenario's drill is.
+// progress shows on the console how far a scenario's drill is, and measures its phases.
 func (s *Session) progress(scenario string) func(history.Event) {
+	shown := s.shown(scenario)
+	return func(e history.Event) {
+		if e.Kind == history.RunPhase {
+			s.stopwatch.begins(e.Phase())
+		}
+		shown(e)
+	}
+}
+
+// shown shows on the console how far a scenario's drill is.
+func (s *Session) shown(scenario string) func(history.Event) {
 	return func(e history.Event) {
 		switch {
 		case e.Kind == history.RunPhase:
-			s.stopwatch.begins(e.Phase())
 			s.console.Phase(scenario, string(e.Phase()))
 		case e.Kind == history.NoticePut && e.Until != nil:
 			s.console.Deadline(scenario, time.Now().Add(*e.Until-e.At))

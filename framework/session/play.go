@@ -12,6 +12,7 @@ import (
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/run"
 	"github.com/spotdrill/spotdrill/framework/story"
+	"github.com/spotdrill/spotdrill/framework/system"
 	"github.com/spotdrill/spotdrill/framework/verdict"
 	"github.com/spotdrill/spotdrill/framework/wrap"
 	"github.com/spotdrill/spotdrill/scenarios"
@@ -108,11 +109,11 @@ func (p phases) restored(ctx context.Context) error {
 // drill needs; nil if none is known to follow.
 type decision func() (aftermath, *coredns.Settings)
 
-// playDrills plays drills at the same time and records their histories. Afterwards the cluster is
+// playDrills plays drills at the same time on a system and records their histories. Afterwards the cluster is
 // as it was before, also when ctx ends early, unless what is decided states otherwise. An error
 // means that the harness could not do its part; the histories record it too.
-func (s *Session) playDrills(ctx context.Context, decide decision, drills ...run.Drill) error {
-	p, err := run.Begin(s.system, drills...)
+func (s *Session) playDrills(ctx context.Context, on *system.System, decide decision, drills ...run.Drill) error {
+	p, err := run.Begin(on, drills...)
 	if err != nil {
 		return err
 	}

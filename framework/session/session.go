@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spotdrill/spotdrill/framework/handler"
@@ -47,6 +48,8 @@ type Options struct {
 	System system.Options
 	// Out is the folder in which the run gets a folder of its own.
 	Out string
+	// Lanes is how many drills can be played at the same time in lanes; less than 2 for none.
+	Lanes int
 	// Keep ends the run at the first drill that does not pass, and leaves the cluster
 	// as it is then.
 	Keep bool
@@ -85,10 +88,13 @@ type Session struct {
 	earlier    int    // drills that Resumed has
 	unrestored string // the folder of the attempt after which the cluster was left as it was
 
-	// played are the scenarios that had an attempt together with another; ahead has the entries
+	// played are the scenarios that had an attempt at the same time as others; ahead has the entries
 	// of those that passed in this way before their turn.
-	played map[string]bool
-	ahead  map[string]reports.Entry
+	played  map[string]bool
+	ahead   map[string]reports.Entry
+	inLanes sync.Once // that play what can be played in lanes
+	// notPassed is what did not pass in a lane, by the scenario.
+	notPassed map[string]string
 }
 
 // New is a session that has not begun. It is an error if the handler's description names
@@ -106,7 +112,7 @@ func New(opts Options) (*Session, error) {
 			opts.System.Versions.Set(h.Release.Program, h.Release.Version)
 		}
 	}
-	s := &Session{Options: opts, started: time.Now(), played: map[string]bool{}, ahead: map[string]reports.Entry{}}
+	s := &Session{Options: opts, started: time.Now(), played: map[string]bool{}, ahead: map[string]reports.Entry{}, notPassed: map[string]string{}}
 	if err := s.loadOthers(opts.Scenarios); err != nil {
 		return nil, err
 	}
@@ -118,6 +124,7 @@ func New(opts Options) (*Session, error) {
 			s.System.Kwok = s.System.Kwok || scenario.Grows()
 		}
 	}
+	s.System.Kwok = s.System.Kwok || len(s.forLanes()) > 1
 	s.System.Log = func(format string, args ...any) { fmt.Fprintf(s.console, format+"\n", args...) }
 	return s, nil
 }
@@ -175,9 +182,12 @@ func (s *Session) endEarly(ctx context.Context, err error) {
 	case ctx.Err() != nil:
 		s.report.EndedEarly = "interrupted"
 	case err != nil:
-		s.report.EndedEarly = strings.Join(strings.Fields(err.Error()), " ")
+		s.report.EndedEarly = oneLine(err)
 	}
 }
+
+// oneLine is an error as a report has it.
+func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
 
 // begin makes the report that the drills are added to, and the folder of their histories.
 func (s *Session) begin() (err error) {
@@ -292,6 +302,7 @@ func (s *Session) otherSource(scenario scenarios.Scenario) string {
 // error is the harness's own. No further drill can be played after ErrOver, or once Unrestored
 // is not empty. The entry is in the report in every case.
 func (s *Session) Drill(ctx context.Context, scenario scenarios.Scenario) (reports.Entry, error) {
+	s.inLanes.Do(func() { s.playInLanes(ctx) })
 	s.console.Begin(scenario.Name, s.left(scenario))
 	if reason := s.NotApplicable(scenario); reason != "" {
 		entry := reports.NewEntry(verdict.Skip(scenario, reason))
@@ -301,6 +312,7 @@ func (s *Session) Drill(ctx context.Context, scenario scenarios.Scenario) (repor
 	}
 	s.stopwatch.begin()
 	entry, err := s.play(ctx, scenario)
+	entry.LaneAttempt = s.notPassed[scenario.Name]
 	if _, done := s.ahead[scenario.Name]; !done {
 		entry.Phases = s.stopwatch.stop()
 		s.report.Timings.Took(entry.Phases)

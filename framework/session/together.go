@@ -57,7 +57,7 @@ func (s *Session) playTogether(ctx context.Context, scenario, partner scenarios.
 		drills = append(drills, drill)
 	}
 	s.console.Also(partner.Name)
-	played := s.playDrills(ctx, func() (aftermath, *coredns.Settings) { return restoreOnly, s.nextDNS() }, drills...)
+	played := s.playDrills(ctx, s.system, func() (aftermath, *coredns.Settings) { return restoreOnly, s.nextDNS() }, drills...)
 	s.stopwatch.enter(reports.Judging)
 	var entries []reports.Entry
 	passed := played == nil

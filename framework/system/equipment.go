@@ -55,6 +55,9 @@ func (hs *Handlers) withTagged(ctx context.Context, i *Installation) (handler.In
 		return h, err
 	}
 	for _, w := range h.Settings.Workers {
+		if hs.lane != "" && !hs.cluster.IsVirtual(w.Node) {
+			continue // its instance is in the account that is no lane's
+		}
 		if err := hs.aws.Tag(ctx, w.Instance, h.Tags(w)); err != nil {
 			return h, err
 		}

@@ -59,13 +59,15 @@ func (i *Installation) FilePrefix() string {
 
 // Handlers installs handlers in the cluster, and removes them.
 type Handlers struct {
-	cluster  *cluster.Cluster
-	aws      *cloud.AWS
-	launches *Launches
-	name     string           // of the cluster
-	settings handler.Settings // that all of them have, see InCluster
-	images   map[build]string // of handlers, as the nodes know them
-	all      []*Installation  // in the order in which they were installed
+	cluster   *cluster.Cluster
+	aws       *cloud.AWS
+	launches  *Launches
+	name      string           // of the cluster
+	lane      string           // of a Lane, else empty
+	namespace string           // of the recording proxy
+	settings  handler.Settings // that all of them have, see InCluster
+	images    map[build]string // of handlers, as the nodes know them
+	all       []*Installation  // in the order in which they were installed
 }
 
 func (hs *Handlers) metadata() Metadata { return Metadata{hs.cluster, hs} }
@@ -146,13 +148,13 @@ func (hs *Handlers) ownQueue(installation string) string { return hs.name + "-" 
 
 // permit makes the recording proxy refuse what the handler's IAM policy does not allow.
 func (hs *Handlers) permit(ctx context.Context, d handler.Description) error {
-	request := hs.cluster.Objects().PodRequest(http.MethodDelete, Namespace, ProxyPod, RecordsPort, "permitted")
+	request := hs.cluster.Objects().PodRequest(http.MethodDelete, hs.namespace, ProxyPod, RecordsPort, "permitted")
 	if d.Policy != "" {
 		actions, err := json.Marshal(d.Permitted)
 		if err != nil {
 			return fmt.Errorf("encode the permitted actions: %w", err)
 		}
-		request = hs.cluster.Objects().PodRequest(http.MethodPut, Namespace, ProxyPod, RecordsPort, "permitted").
+		request = hs.cluster.Objects().PodRequest(http.MethodPut, hs.namespace, ProxyPod, RecordsPort, "permitted").
 			SetHeader("Content-Type", "application/json").Body(actions)
 	}
 	return wrap.Errorf(request.Do(ctx).Error(), "set what the handler's policy allows at the recording proxy")
@@ -171,9 +173,9 @@ func (hs *Handlers) onEachNode(ctx context.Context, i *Installation) error {
 }
 
 // Uninstall removes the installation of that name, and its queue. If nothing is installed, it
-// removes what an earlier run left.
+// removes what an earlier run left, but for a lane: what is there are those of other lanes.
 func (hs *Handlers) Uninstall(ctx context.Context, name string) error {
-	if len(hs.all) == 0 {
+	if len(hs.all) == 0 && hs.lane == "" {
 		return hs.removeLeftovers(ctx)
 	}
 	i := hs.Installed(name)
@@ -193,6 +195,9 @@ func (hs *Handlers) Uninstall(ctx context.Context, name string) error {
 		}
 	}
 	hs.all = slices.DeleteFunc(hs.all, func(o *Installation) bool { return o == i })
+	if hs.lane != "" {
+		return nil
+	}
 	if !hs.ServesMetadata() {
 		if err := hs.metadata().stop(ctx); err != nil {
 			return err

@@ -95,7 +95,8 @@ func bare(t *testing.T) (*Handlers, *backends) {
 		t.Fatal(err)
 	}
 	return &Handlers{
-		name: "test", images: map[build]string{}, launches: &Launches{},
+		namespace: Namespace,
+		name:      "test", images: map[build]string{}, launches: &Launches{},
 		cluster: &cluster.Cluster{Config: config, Clientset: client}, aws: cloud.Connect(aws.URL, "eu-central-1"),
 	}, b
 }
@@ -208,7 +209,7 @@ func TestReplacedPodsAreStoppedAndStartedAgain(t *testing.T) {
 }
 
 func TestSettingsOfAnInstallation(t *testing.T) {
-	hs := &Handlers{cluster: &cluster.Cluster{}, name: "test", images: map[build]string{}, settings: handler.Settings{QueueName: "test", QueueURL: "shared", Endpoint: "http://proxy", Image: "product:1"}}
+	hs := &Handlers{namespace: Namespace, cluster: &cluster.Cluster{}, name: "test", images: map[build]string{}, settings: handler.Settings{QueueName: "test", QueueURL: "shared", Endpoint: "http://proxy", Image: "product:1"}}
 	mine := handler.Description{Name: "mine", File: "mine.yaml"}
 	hs.images[buildOf(mine)] = "mine:2"
 	shared := hs.InCluster(&Installation{Handler: mine}).Settings
@@ -241,7 +242,7 @@ func TestWhereMetadataIsServed(t *testing.T) {
 		"of both":             {[]*Installation{reads(metadata, queue)}, true, true, "2"},
 		"next to one of both": {[]*Installation{reads(metadata), reads(queue, metadata)}, true, true, "2"},
 	} {
-		m := (&Handlers{all: c.all, cluster: &cluster.Cluster{}}).metadata()
+		m := (&Handlers{namespace: Namespace, all: c.all, cluster: &cluster.Cluster{}}).metadata()
 		objs, err := objects.Decode(t.Context(), manifests, "manifests/metadata.yaml", m.values("i"))
 		if err != nil {
 			t.Fatal(err)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -31,8 +32,10 @@ const proberLabel = "spotdrill.dev/part-of=probe"
 // another one: the previous one may take some seconds to be deleted.
 func (s *System) WorkloadNamespace() string {
 	s.workloads++
-	return fmt.Sprintf("spotdrill-workload-%d", s.workloads)
+	return fmt.Sprintf("%s%d", s.workloadPrefix(), s.workloads)
 }
+
+func (s *System) workloadPrefix() string { return s.Namespace + "-workload-" }
 
 // Joining are the nodes that a drill needs in addition to the fixed workers.
 type Joining struct {
@@ -43,6 +46,9 @@ type Joining struct {
 // Restore brings the cluster back to where a drill can start, with no launched nodes but
 // these, and returns what it had to repair. The handler stays.
 func (s *System) Restore(ctx context.Context, joining Joining) (repaired []string, err error) {
+	if s.lane != "" {
+		return nil, s.restoreLane(ctx)
+	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return s.removeProbers(ctx) })
 	group.Go(func() error { return s.removeWorkloads(ctx) })
@@ -170,7 +176,7 @@ func (s *System) removeProbers(ctx context.Context) error {
 	return s.Cluster.Objects().RemovePods(ctx, Namespace, ours, "the probers")
 }
 
-// removeWorkloads deletes the namespaces of all drills, and waits until no pod is left
+// removeWorkloads deletes the namespaces of all drills, of a lane those of its own, and waits until no pod is left
 // in them. It does not wait for their other objects: nothing can be created in a
 // namespace that is being deleted.
 func (s *System) removeWorkloads(ctx context.Context) error {
@@ -180,6 +186,9 @@ func (s *System) removeWorkloads(ctx context.Context) error {
 		return fmt.Errorf("list the namespaces of drills: %w", err)
 	}
 	for _, ns := range list.Items {
+		if s.lane != "" && !strings.HasPrefix(ns.Name, s.workloadPrefix()) {
+			continue
+		}
 		if err := namespaces.Delete(ctx, ns.Name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 			return fmt.Errorf("delete namespace %s: %w", ns.Name, err)
 		}

@@ -343,7 +343,7 @@ func (s *System) startProduct(ctx context.Context) error {
 	if s.opts.Virtual > 0 {
 		return s.StartKwok(ctx)
 	}
-	return errors.Join(s.StopKwok(ctx), s.Cluster.Spares().RemoveVirtual(ctx))
+	return errors.Join(s.StopKwok(ctx), s.Cluster.Spares().RemoveVirtual(ctx), s.removeLanes(ctx))
 }
 
 // loadImage loads the product's image into the nodes, once.
@@ -386,10 +386,10 @@ func (s *System) startProxy(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := s.Cluster.Objects().RemovePods(ctx, Namespace, metav1.ListOptions{FieldSelector: "metadata.name=" + ProxyPod}, "pod "+ProxyPod); err != nil {
+	if err := s.Cluster.Objects().RemovePods(ctx, s.Namespace, metav1.ListOptions{FieldSelector: "metadata.name=" + ProxyPod}, "pod "+ProxyPod); err != nil {
 		return err
 	}
-	svc, err := s.Cluster.Clientset.CoreV1().Services(Namespace).Get(ctx, ProxyPod, metav1.GetOptions{})
+	svc, err := s.Cluster.Clientset.CoreV1().Services(s.Namespace).Get(ctx, ProxyPod, metav1.GetOptions{})
 	if err != nil {
 		return fmt.Errorf("read Service %s: %w", ProxyPod, err)
 	}
@@ -400,11 +400,11 @@ func (s *System) startProxy(ctx context.Context) error {
 		return err
 	}
 	if err := s.Cluster.Objects().Create(ctx, manifests, "manifests/proxy.yaml", map[string]string{
-		"NAMESPACE": Namespace, "IMAGE": s.Image, "UPSTREAM": "http://" + upstream + ":4566", "API_UPSTREAM": s.Handlers.settings.ClusterEndpoint,
+		"NAMESPACE": s.Namespace, "IMAGE": s.Image, "UPSTREAM": "http://" + upstream + ":4566", "API_UPSTREAM": s.Handlers.settings.ClusterEndpoint,
 	}); err != nil {
 		return err
 	}
-	return s.Cluster.Objects().PodReady(ctx, Namespace, ProxyPod)
+	return s.Cluster.Objects().PodReady(ctx, s.Namespace, ProxyPod)
 }
 
 // controlToken is the Secret with the token of requests to the proxy, the probers, their recorders and
@@ -413,11 +413,11 @@ const controlToken = "control-token"
 
 // takeToken reads that token, and makes one in a cluster that has none.
 func (s *System) takeToken(ctx context.Context) error {
-	secrets := s.Cluster.Clientset.CoreV1().Secrets(Namespace)
+	secrets := s.Cluster.Clientset.CoreV1().Secrets(s.Namespace)
 	secret, err := secrets.Get(ctx, controlToken, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		secret, err = secrets.Create(ctx, &corev1.Secret{
-			ObjectMeta: metav1.ObjectMeta{Name: controlToken, Namespace: Namespace},
+			ObjectMeta: metav1.ObjectMeta{Name: controlToken, Namespace: s.Namespace},
 			Data:       map[string][]byte{"token": []byte(rand.Text())},
 		}, metav1.CreateOptions{})
 	}
@@ -425,7 +425,7 @@ func (s *System) takeToken(ctx context.Context) error {
 		err = errors.New("it has no token")
 	}
 	if err != nil {
-		return fmt.Errorf("take the token of our pods from Secret %s/%s: %w", Namespace, controlToken, err)
+		return fmt.Errorf("take the token of our pods from Secret %s/%s: %w", s.Namespace, controlToken, err)
 	}
 	s.Cluster.Token = string(secret.Data["token"])
 	return nil
@@ -433,13 +433,13 @@ func (s *System) takeToken(ctx context.Context) error {
 
 // certifyProxy gives the proxy a certificate that handlers trust as the API server's.
 func (s *System) certifyProxy(ctx context.Context, address string) error {
-	cert, key, err := s.Cluster.ServingCertificate(ctx, "spotdrill-"+ProxyPod, net.ParseIP(address))
+	cert, key, err := s.Cluster.ServingCertificate(ctx, s.Namespace+"-"+ProxyPod, net.ParseIP(address))
 	if err != nil {
 		return err
 	}
-	secrets := s.Cluster.Clientset.CoreV1().Secrets(Namespace)
+	secrets := s.Cluster.Clientset.CoreV1().Secrets(s.Namespace)
 	serving := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Name: ProxyPod + "-serving", Namespace: Namespace},
+		ObjectMeta: metav1.ObjectMeta{Name: ProxyPod + "-serving", Namespace: s.Namespace},
 		Type:       corev1.SecretTypeTLS,
 		Data:       map[string][]byte{corev1.TLSCertKey: cert, corev1.TLSPrivateKeyKey: key},
 	}
@@ -462,10 +462,14 @@ func (s *System) findSettings(ctx context.Context, proxy string) (handler.Settin
 		return handler.Settings{}, err
 	}
 	endpoint := "http://" + proxy + ":4566"
-	return handler.Settings{
+	settings := handler.Settings{
 		APIHost: proxy, APIPort: "6443",
 		QueueURL: s.AWS.QueueURL(endpoint), QueueName: s.opts.Cluster, Endpoint: endpoint,
 		Region: kind.Region, ClusterName: s.opts.Cluster, ClusterEndpoint: "https://" + api.Spec.ClusterIP,
 		AMI: network.AMI, OtherAMI: network.OtherAMI, Subnet: network.Subnet, SecurityGroup: network.SecurityGroup, Image: s.Image,
-	}, nil
+	}
+	if s.lane != "" {
+		settings.Lane, settings.Account, settings.NodeSelector = s.lane, s.AWS.Account(), cluster.LaneLabel+"="+s.lane
+	}
+	return settings, nil
 }

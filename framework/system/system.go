@@ -65,7 +65,7 @@ type Platform struct {
 // DefaultCluster is the cluster's name unless the user sets another.
 const DefaultCluster = "spotdrill"
 
-// Namespace holds our own pods: the recording proxy, and the probers of a drill.
+// Namespace holds our own pods: the recording proxy, and the probers of a drill. A lane has its proxy in another one, see System.Namespace.
 const Namespace = "spotdrill"
 
 // ProxyPod is the recording proxy, between the handler and both LocalStack and the API
@@ -86,11 +86,15 @@ type System struct {
 	Image string
 	// NodeSystem is what the nodes' image has besides Kubernetes.
 	NodeSystem cluster.NodeSystem
+	// Namespace holds the recording proxy.
+	Namespace string
 
 	Handlers *Handlers
 	Launches *Launches
 
 	opts      Options
+	lane      string // of a Lane, else empty
+	spot      int    // nodes of a Lane
 	claim     *claim
 	engine    *engine.Engine
 	dns       *settingDNS // in progress, see PrepareDNS
@@ -118,7 +122,10 @@ var manifests embed.FS
 
 func newSystem(opts Options) *System {
 	launches := &Launches{}
-	return &System{opts: opts, Launches: launches, Handlers: &Handlers{launches: launches, name: opts.Cluster, images: map[build]string{}}}
+	return &System{
+		opts: opts, Namespace: Namespace, Launches: launches,
+		Handlers: &Handlers{launches: launches, name: opts.Cluster, namespace: Namespace, images: map[build]string{}},
+	}
 }
 
 // Up brings the system up, or takes over the one that an earlier run left intact.
@@ -363,6 +370,9 @@ type settingDNS struct {
 // pods take seconds to become Ready, during which the nodes are restored and the previous
 // drill is judged. SetDNS then waits for it, and repeats what failed.
 func (s *System) PrepareDNS(ctx context.Context, want coredns.Settings) {
+	if s.lane != "" {
+		return
+	}
 	s.abandonDNS()
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	setting := &settingDNS{stop: stop, done: make(chan struct{})}
@@ -373,8 +383,11 @@ func (s *System) PrepareDNS(ctx context.Context, want coredns.Settings) {
 	}()
 }
 
-// SetDNS gives CoreDNS the settings, see clusterdns.
+// SetDNS gives CoreDNS the settings, see clusterdns. For a lane they are those that it has: the drills of all lanes share it.
 func (s *System) SetDNS(ctx context.Context, want coredns.Settings) error {
+	if s.lane != "" {
+		return nil
+	}
 	if s.dns != nil {
 		select {
 		case <-s.dns.done:

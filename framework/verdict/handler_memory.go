@@ -33,6 +33,9 @@ func (c HandlerMemory) Validate(in *scenarios.Scope) {
 	}
 }
 
+// Needs is what it is judged by.
+func (HandlerMemory) Needs() scenarios.Needs { return scenarios.Needs{Memory: true} }
+
 // DecidedBy is how long it needs the recording.
 func (HandlerMemory) DecidedBy(scenarios.Times) scenarios.Observation { return scenarios.AtEnd() }
 

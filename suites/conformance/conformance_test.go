@@ -27,6 +27,7 @@ var (
 	outFlag       = flags.AddOut("reports/out")
 	setFlag       = flag.String("set", string(scenarios.Fast), "set of scenarios: fast or full")
 	scenariosFlag = flag.String("scenarios", "", "names of scenarios, separated by commas, instead of a set")
+	lanesFlag     = flag.Int("lanes", 1, "how many drills can play at the same time, see spotdrill run --lanes")
 	shardFlag     = flag.String("shard", "", "part of the scenarios to play, such as 2/4")
 	repeatFlag    = flag.Int("repeat", 1, "times to play each scenario")
 )
@@ -58,7 +59,7 @@ func TestSpecs(t *testing.T) {
 		more = slices.DeleteFunc(slices.Clone(chosen), func(s scenarios.Scenario) bool { return !isIdleScenario(s) })
 	}
 	session, err := systemFlags.Session(".", session.Options{
-		Handler: under, Other: other, HandlerImage: image, Set: set, Scenarios: chosen, Shard: shard, Repeat: *repeatFlag, Out: *outFlag, More: more,
+		Handler: under, Other: other, HandlerImage: image, Set: set, Scenarios: chosen, Shard: shard, Repeat: *repeatFlag, Lanes: *lanesFlag, Out: *outFlag, More: more,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -46,6 +46,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -68,6 +69,9 @@ type Config struct {
 	// handler then drains no node but Node, which it runs on.
 	Metadata, Node string
 
+	// NodeSelector selects the nodes by their labels, such as a pool's; all others are nobody's to the handler. Empty: all nodes.
+	NodeSelector string
+
 	// CriticalAfter is how long critical pods wait until the others are gone.
 	CriticalAfter time.Duration
 	// DrainTimeout is when a drain is given up; 0 for never, so that a drain ends with an
@@ -88,6 +92,9 @@ func (c Config) validate() error {
 		errs = append(errs, errors.New("give either a queue or the URL of the instance metadata, not both"))
 	case c.Metadata != "" && c.Node == "":
 		errs = append(errs, errors.New("the name of the node is missing, whose metadata is read"))
+	}
+	if _, err := labels.Parse(c.NodeSelector); err != nil {
+		errs = append(errs, fmt.Errorf("the node selector %q: %w", c.NodeSelector, err))
 	}
 	if c.Workers < 1 {
 		errs = append(errs, fmt.Errorf("workers must be at least 1, not %d", c.Workers))
@@ -142,7 +149,7 @@ func Run(ctx context.Context, cluster *rest.Config, cfg Config, log *slog.Logger
 
 	// The log shows what the handler waits for.
 	log.Info("waiting for the Kubernetes API", "server", cluster.Host)
-	nodes, err := watchNodes(ctx, client, cfg.only())
+	nodes, err := watchNodes(ctx, client, cfg.NodeSelector, cfg.only())
 	if err != nil {
 		return stopped(ctx, err)
 	}
@@ -228,16 +235,15 @@ func (d *dispatcher) receive(ctx context.Context, workers int, ready *atomic.Boo
 	_ = group.Wait() // its functions return no error
 }
 
-// watchNodes returns the informer's store of nodes, or of the one with that name, after its first
-// synchronisation.
-func watchNodes(ctx context.Context, client kubernetes.Interface, name string) (cache.Indexer, error) {
-	var only []informers.SharedInformerOption
-	if name != "" {
-		only = append(only, informers.WithTweakListOptions(func(o *metav1.ListOptions) {
+// watchNodes returns the informer's store of the nodes that the selector selects, or of the one with that name, after its
+// first synchronisation.
+func watchNodes(ctx context.Context, client kubernetes.Interface, selector, name string) (cache.Indexer, error) {
+	factory := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTweakListOptions(func(o *metav1.ListOptions) {
+		o.LabelSelector = selector
+		if name != "" {
 			o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
-		}))
-	}
-	factory := informers.NewSharedInformerFactoryWithOptions(client, 0, only...)
+		}
+	}))
 	informer := factory.Core().V1().Nodes().Informer()
 	if err := informer.AddIndexers(cache.Indexers{byInstance: indexByInstance}); err != nil {
 		return nil, fmt.Errorf("index nodes: %w", err)
