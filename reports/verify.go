@@ -174,7 +174,7 @@ func (v *verification) head() {
 	r := v.report
 	v.require(r.Handler.Name != "", "handler: it has no name")
 	v.require(r.Handler.Version != "" && r.Handler.Version != "(devel)", "handler: version %q names no build that could be drilled again", r.Handler.Version)
-	v.require(slices.Contains(scenarios.Sets(), r.Set), "set: %q; allowed: %s", r.Set, strings.Join(history.Words(scenarios.Sets()), ", "))
+	v.require(slices.Contains(scenarios.SetsToPlay(), r.Set), "set: %q; allowed: %s", r.Set, strings.Join(history.Words(scenarios.SetsToPlay()), ", "))
 	v.require(r.Run != "", "run: it has no name")
 	v.require(!r.Started.IsZero(), "started: it does not show when")
 	v.require(len(r.Results) != 0, "results: there are none")

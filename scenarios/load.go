@@ -71,26 +71,31 @@ func inOrder(profile, otherProfile, name, otherName string) int {
 }
 
 // InSet are the names of the built-in scenarios of a set, in the order of Catalogue. It reads only the lines with
-// their profiles and sets: loading all scenarios takes a hundred times as long. An unknown set is an error.
+// their profiles and sets, and that queries are measured or a fleet is drained: loading all scenarios takes a hundred times as long. An unknown set is an error.
 func InSet(set Set) ([]string, error) {
 	if err := set.known(); err != nil {
 		return nil, err
+	}
+	named := set
+	if set == Handler {
+		named = Full
 	}
 	type head struct{ profile, name string }
 	var in []head
 	for _, file := range builtIns() {
 		text, _ := catalogue.ReadFile(file) // an embedded file can always be read
 		h := head{name: nameOf(file)}
-		found := false
+		found, quiet := false, false
 		for line := range strings.Lines(string(text)) {
 			if profile, ok := strings.CutPrefix(line, "profile: "); ok {
 				h.profile = strings.TrimSpace(profile)
 			}
 			if sets, ok := strings.CutPrefix(line, "sets: ["); ok {
-				found = slices.Contains(strings.FieldsFunc(sets, func(r rune) bool { return strings.ContainsRune(", ]\n", r) }), string(set))
+				found = slices.Contains(strings.FieldsFunc(sets, func(r rune) bool { return strings.ContainsRune(", ]\n", r) }), string(named))
 			}
+			quiet = quiet || strings.HasPrefix(line, "probe:") || strings.HasPrefix(line, "fleet:")
 		}
-		if found {
+		if found && (set != Handler || !quiet) {
 			in = append(in, h)
 		}
 	}
@@ -127,10 +132,10 @@ func CatalogueDigest() string {
 }
 
 func (s Set) known() error {
-	if slices.Contains(Sets(), s) {
+	if slices.Contains(SetsToPlay(), s) {
 		return nil
 	}
-	return fmt.Errorf("unknown set %q%s", s, strict.Among(string(s), history.Words(Sets())))
+	return fmt.Errorf("unknown set %q%s", s, strict.Among(string(s), history.Words(SetsToPlay())))
 }
 
 // Select returns the scenarios of a set or, if names are given, those scenarios. A name

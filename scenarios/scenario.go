@@ -33,10 +33,16 @@ const (
 	Fast Set = "fast"
 	Full Set = "full"
 	Soak Set = "soak"
+	// Handler has those of Full that leave the machine to others: no query is measured, no memory, and not how many nodes
+	// are drained at a time. It follows from what a scenario has, so that none names it.
+	Handler Set = "handler"
 )
 
-// Sets lists every set.
+// Sets lists every set that a scenario can name.
 func Sets() []Set { return []Set{Fast, Full, Soak} }
+
+// SetsToPlay lists every set that can be played.
+func SetsToPlay() []Set { return append(Sets(), Handler) }
 
 // Scenario is one drill: the state of the cluster, the steps, and the checks that judge
 // what was recorded.

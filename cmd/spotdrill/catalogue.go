@@ -37,9 +37,9 @@ func newListCommand() *cobra.Command {
 			return show(cmd, asJSON, all, all.WriteText)
 		},
 	}
-	cmd.Flags().StringVar(&set, "set", string(scenarios.Fast), "list the scenarios of this `set`: "+strings.Join(history.Words(scenarios.Sets()), ", "))
+	cmd.Flags().StringVar(&set, "set", string(scenarios.Fast), "list the scenarios of this `set`: "+strings.Join(history.Words(scenarios.SetsToPlay()), ", "))
 	choices(cmd, &profiles, "profile", "list only scenarios of a `profile`", scenarios.Profiles())
-	completeFlag(cmd, "set", history.Words(scenarios.Sets())...)
+	completeFlag(cmd, "set", history.Words(scenarios.SetsToPlay())...)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON array")
 	return cmd
 }

@@ -132,7 +132,7 @@ func newRunCommand() *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&o.set, "set", string(scenarios.Fast), "the `set` of scenarios and their deadlines: "+strings.Join(history.Words(scenarios.Sets()), ", "))
+	flags.StringVar(&o.set, "set", string(scenarios.Fast), "the `set` of scenarios and their deadlines: "+strings.Join(history.Words(scenarios.SetsToPlay()), ", "))
 	flags.StringSliceVar(&o.handlers, "handler", []string{"builtin"}, "the `handler` under test: "+strings.Join(handler.Names(), ", ")+", or the path of a description; given twice, two handlers in the drills of two")
 	flags.StringVar(&o.image, "handler-image", "", "an `image` that the container engine has, instead of the one in the description")
 	flags.StringSliceVar(&o.policies, "iam-policy", nil, "a `file` with an IAM policy of the handler, as aws iam or CloudFormation has it; can be given several times: calls of SQS that they do not allow are refused")
@@ -150,7 +150,7 @@ func newRunCommand() *cobra.Command {
 	flags.StringVar(&o.out, "out", "reports/out", "`folder` for results; each run gets its own subfolder")
 	systemFlags(flags, &o.system)
 	handlerVersionFlags(flags, &o.system)
-	completeFlag(cmd, "set", history.Words(scenarios.Sets())...)
+	completeFlag(cmd, "set", history.Words(scenarios.SetsToPlay())...)
 	completeFlag(cmd, "handler", handler.Names()...)
 	completeFlag(cmd, "platform", scenarios.Platforms()...)
 	cmd.SetFlagErrorFunc(flagOfLive)

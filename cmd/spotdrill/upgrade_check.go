@@ -65,7 +65,7 @@ func newUpgradeCheckCommand() *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&o.from, "from", "", "the `version` before the upgrade")
 	flags.StringVar(&o.to, "to", "", "the `version` after it")
-	flags.StringVar(&o.set, "set", string(scenarios.Fast), "the `set` of scenarios and their deadlines: "+strings.Join(history.Words(scenarios.Sets()), ", ")+"; full for CoreDNS")
+	flags.StringVar(&o.set, "set", string(scenarios.Fast), "the `set` of scenarios and their deadlines: "+strings.Join(history.Words(scenarios.SetsToPlay()), ", ")+"; full for CoreDNS")
 	flags.StringSliceVar(&o.handlers, "handler", []string{"builtin"}, "the `handler` in the drills, which is upgraded unless --coredns or --kubernetes is: "+strings.Join(handler.Names(), ", ")+", or the path of a description")
 	flags.StringSliceVar(&o.only, "only", nil, "play only scenarios whose name matches a `pattern`, such as 'coredns-*'")
 	flags.StringSliceVar(&o.skip, "skip", nil, "leave out scenarios whose name matches a `pattern`")
@@ -81,7 +81,7 @@ func newUpgradeCheckCommand() *cobra.Command {
 		flag.NoOptDefVal = fromTo
 		flag.Usage += fmt.Sprintf("; without one, as in --%s --from A --to B, it is what is upgraded", part)
 	}
-	completeFlag(cmd, "set", history.Words(scenarios.Sets())...)
+	completeFlag(cmd, "set", history.Words(scenarios.SetsToPlay())...)
 	completeFlag(cmd, "handler", handler.Names()...)
 	completeFlag(cmd, "platform", scenarios.Platforms()...)
 	underHeadings(cmd,

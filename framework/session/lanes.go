@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -14,7 +15,6 @@ import (
 	"github.com/spotdrill/spotdrill/framework/run"
 	"github.com/spotdrill/spotdrill/framework/system"
 	"github.com/spotdrill/spotdrill/framework/verdict"
-	"github.com/spotdrill/spotdrill/framework/wrap"
 	"github.com/spotdrill/spotdrill/reports"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
@@ -53,11 +53,75 @@ func (s *Session) LaneNames() (names []string) {
 	return names
 }
 
+// playInLanes plays scenarios in lanes, at the same time, before it is the first one's turn. The entries of those that pass
+// wait for theirs. What does not pass is played again then, alone: neither a neighbour nor a busy machine may decide a verdict.
+func (s *Session) playInLanes(ctx context.Context) {
+	chosen := s.forLanes()
+	count := min(s.Lanes, len(chosen))
+	if count < 2 {
+		return
+	}
+	start := time.Now()
+	s.console.Note(fmt.Sprintf("%d of %s play in %d lanes, on virtual nodes; what does not pass there is played alone", len(chosen), history.Count(len(s.Scenarios), "drill"), count))
+	entries, err := s.atOnce(ctx, s.folder, s.Handler, count, chosen)
+	if err != nil {
+		s.console.Note("lanes: " + oneLine(err))
+	}
+	for name, entry := range entries {
+		s.played[name] = true
+		switch {
+		case entry.Outcome == verdict.Pass:
+			s.ahead[name] = entry
+		case ctx.Err() == nil:
+			s.notPassed[name] = fmt.Sprintf("%s in lane %d: %s", entry.Outcome, entry.Lane, entry.First().Check)
+		}
+	}
+	s.console.Note(fmt.Sprintf("%d of %d passed in lanes, in %.0f s", len(s.ahead), len(chosen), time.Since(start).Seconds()))
+}
+
+// AttemptsInLanes plays scenarios with another handler than the session's, which it removes again, each in a lane of its own at
+// the same time, once. The histories go to a folder of that name. It returns the entries by the scenarios' names; they are not in
+// the report.
+func (s *Session) AttemptsInLanes(ctx context.Context, name string, under handler.Description, all ...scenarios.Scenario) (map[string]reports.Entry, error) {
+	folder := s.folder
+	folder.Path = filepath.Join(folder.Path, name)
+	if err := s.system.Provide(ctx, underTest(under), ""); err != nil {
+		return nil, fmt.Errorf("the handler's image: %w", err)
+	}
+	entries, err := s.atOnce(ctx, folder, under, len(all), all)
+	return entries, errors.Join(err, s.system.RemoveImage(context.WithoutCancel(ctx), underTest(under)))
+}
+
+// atOnce plays scenarios in so many lanes, and returns the entries of those that were played, by their names. All must have the same
+// settings of CoreDNS.
+func (s *Session) atOnce(ctx context.Context, folder reports.Folder, under handler.Description, count int, todo []scenarios.Scenario) (map[string]reports.Entry, error) {
+	all := &lanes{Session: s, folder: folder, under: under, todo: todo, entries: map[string]reports.Entry{}}
+	if err := errors.Join(s.system.SetDNS(ctx, todo[0].CoreDNS), s.system.StartKwok(ctx)); err != nil {
+		return nil, err
+	}
+	s.console.Lanes(count)
+	var running sync.WaitGroup
+	for n := range count {
+		running.Go(func() {
+			if err := all.play(ctx, n+1); err != nil {
+				s.console.Note(fmt.Sprintf("lane %d ends, the others go on: %s", n+1, oneLine(err)))
+			}
+		})
+	}
+	running.Wait()
+	s.console.EndLanes()
+	return all.entries, s.system.StopKwok(context.WithoutCancel(ctx))
+}
+
 // lanes are those of a session, in progress.
 type lanes struct {
 	*Session
-	mu   sync.Mutex // of todo, and of what lanes find in the session
-	todo []scenarios.Scenario
+	folder reports.Folder
+	under  handler.Description
+
+	mu      sync.Mutex
+	todo    []scenarios.Scenario
+	entries map[string]reports.Entry
 }
 
 // next is a scenario that no lane has: if possible one for which the handler stays as it is.
@@ -69,49 +133,16 @@ func (l *lanes) next(installed *handler.Description) (scenarios.Scenario, bool) 
 	}
 	i := 0
 	if installed != nil {
-		i = max(0, slices.IndexFunc(l.todo, func(o scenarios.Scenario) bool { return installed.Same(l.underTestOf(o)) }))
+		i = max(0, slices.IndexFunc(l.todo, func(o scenarios.Scenario) bool { return installed.Same(l.installed(o)) }))
 	}
 	chosen := l.todo[i]
-	l.todo = slices.Delete(l.todo, i, i+1)
+	l.todo = slices.Concat(l.todo[:i], l.todo[i+1:])
 	return chosen, true
 }
 
-// underTestOf is the handler as the scenario's drill has it.
-func (s *Session) underTestOf(scenario scenarios.Scenario) handler.Description {
-	return s.installations(scenario, s.Handler)[0].Handler
-}
-
-// playInLanes plays scenarios in lanes, at the same time, before it is the first one's turn. The entries of those that pass
-// wait for theirs. What does not pass is played again then, alone: neither a neighbour nor a busy machine may decide a verdict.
-func (s *Session) playInLanes(ctx context.Context) {
-	all := &lanes{Session: s, todo: s.forLanes()}
-	drills, count := len(all.todo), min(s.Lanes, len(all.todo))
-	if count < 2 {
-		return
-	}
-	start := time.Now()
-	s.console.Note(fmt.Sprintf("%d of %s play in %d lanes, on virtual nodes; what does not pass there is played alone", drills, history.Count(len(s.Scenarios), "drill"), count))
-	err := s.system.SetDNS(ctx, all.todo[0].CoreDNS)
-	if err == nil {
-		err = s.system.StartKwok(ctx)
-	}
-	if err == nil {
-		s.console.Lanes(count)
-		var running sync.WaitGroup
-		for n := range count {
-			running.Go(func() {
-				if err := all.play(ctx, n+1); err != nil {
-					s.console.Note(fmt.Sprintf("lane %d ends, the others go on: %s", n+1, oneLine(err)))
-				}
-			})
-		}
-		running.Wait()
-		s.console.EndLanes()
-	}
-	if err = errors.Join(err, s.system.StopKwok(context.WithoutCancel(ctx))); err != nil {
-		s.console.Note("lanes: " + oneLine(err))
-	}
-	s.console.Note(fmt.Sprintf("%d of %d passed in lanes, in %.0f s", len(s.ahead), drills, time.Since(start).Seconds()))
+// installed is the handler as the scenario's drill has it.
+func (l *lanes) installed(scenario scenarios.Scenario) handler.Description {
+	return l.installations(scenario, l.under)[0].Handler
 }
 
 // play plays in one lane what no other lane has begun. An error ends the lane.
@@ -129,7 +160,7 @@ func (l *lanes) play(ctx context.Context, number int) (err error) {
 			return nil
 		}
 		err = l.playOne(ctx, lane, number, scenario)
-		installed = new(l.underTestOf(scenario))
+		installed = new(l.installed(scenario))
 	}
 	return err
 }
@@ -141,27 +172,19 @@ func (l *lanes) playOne(ctx context.Context, lane *system.System, number int, sc
 	if err != nil {
 		return err
 	}
-	l.mu.Lock()
-	l.played[scenario.Name] = true
-	l.mu.Unlock()
-	drill := run.Drill{Scenario: scenario, Set: l.Set, Handlers: l.installations(scenario, l.Handler), Attempt: 1, Dir: dir, Progress: l.shown(scenario.Name)}
+	drill := run.Drill{Scenario: scenario, Set: l.Set, Handlers: l.installations(scenario, l.under), Attempt: 1, Dir: dir, Progress: l.shown(scenario.Name)}
 	played := l.playDrills(ctx, lane, func() (aftermath, *coredns.Settings) { return restoreOnly, nil }, drill)
 	entry, err := l.judge(drill)
 	entry.Lane, entry.Attempts = number, 1
 	entry.Expected, entry.Measured = reports.Seconds(Expected(scenario, l.Set)), reports.Seconds(time.Since(start))
-	passed := played == nil && err == nil && entry.Outcome == verdict.Pass
-	if !passed {
+	if entry.Outcome != verdict.Pass || played != nil {
 		lane.Handlers.ReplacePods()
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if passed {
-		l.ahead[scenario.Name] = entry
-	} else if ctx.Err() == nil {
-		l.notPassed[scenario.Name] = fmt.Sprintf("%s in lane %d: %s", entry.Outcome, number, entry.First().Check)
 	}
 	if ctx.Err() == nil {
 		l.console.Note(fmt.Sprintf("lane %d: %s … %s, %.0f s", number, scenario.Name, entry.Outcome, time.Since(start).Seconds()))
 	}
-	return wrap.Errorf(errors.Join(played, err), "lane %d", number)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.entries[scenario.Name] = entry
+	return errors.Join(played, err)
 }

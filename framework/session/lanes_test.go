@@ -58,7 +58,7 @@ func TestALaneTakesWhatItsHandlerIsInstalledFor(t *testing.T) {
 	t.Parallel()
 	s := session(t, "nth")
 	s.Lanes = 8
-	l := &lanes{Session: s, todo: s.forLanes()}
+	l := &lanes{Session: s, under: s.Handler, todo: s.forLanes()}
 	total, seen, installs := len(l.todo), map[string]bool{}, 0
 	var installed *handler.Description
 	for {
@@ -70,7 +70,7 @@ func TestALaneTakesWhatItsHandlerIsInstalledFor(t *testing.T) {
 			t.Errorf("%s was taken twice", scenario.Name)
 		}
 		seen[scenario.Name] = true
-		under := l.underTestOf(scenario)
+		under := l.installed(scenario)
 		if installed == nil || !installed.Same(under) {
 			installs++
 		}
@@ -78,7 +78,7 @@ func TestALaneTakesWhatItsHandlerIsInstalledFor(t *testing.T) {
 	}
 	different := 0
 	for i, scenario := range s.forLanes() {
-		if !slices.ContainsFunc(s.forLanes()[:i], func(o scenarios.Scenario) bool { d := l.underTestOf(o); return d.Same(l.underTestOf(scenario)) }) {
+		if !slices.ContainsFunc(s.forLanes()[:i], func(o scenarios.Scenario) bool { d := l.installed(o); return d.Same(l.installed(scenario)) }) {
 			different++
 		}
 	}

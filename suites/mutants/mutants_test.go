@@ -61,6 +61,7 @@ func TestSpecs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	session.System.Kwok = session.System.Kwok || slices.ContainsFunc(chosen, func(m planted) bool { return m.beside != nil })
 	s := &suite{session: session, root: root, mutants: chosen, dir: t.TempDir()}
 	s.specs()
 	RegisterFailHandler(Fail)
@@ -71,6 +72,8 @@ func TestSpecs(t *testing.T) {
 type planted struct {
 	defects.Mutant
 	scenario scenarios.Scenario
+	// beside is played in another lane at the same time; nil if the scenario is played alone.
+	beside *scenarios.Scenario
 }
 
 // labels are those of the scenario, with the mutant and the check that must catch it.
@@ -99,7 +102,11 @@ func choose(file, list string) ([]planted, error) {
 	for _, scenario := range catalogue {
 		for _, m := range mutants {
 			if m.CaughtBy.Scenario == scenario.Name && (len(names) == 0 || slices.Contains(names, m.Name)) {
-				chosen = append(chosen, planted{m, scenario})
+				p := planted{Mutant: m, scenario: scenario}
+				if i := slices.IndexFunc(catalogue, func(s scenarios.Scenario) bool { return s.Name == m.CaughtBy.Beside }); i >= 0 {
+					p.beside = &catalogue[i]
+				}
+				chosen = append(chosen, p)
 			}
 		}
 	}
@@ -201,7 +208,7 @@ func (s *suite) drill(ctx context.Context, m planted) (defects.Fate, string) {
 		return defects.NotJudged, err.Error()
 	}
 	under.Binary = s.binary(m)
-	entry, err := s.session.Attempts(ctx, m.Name, defects.Impatient(m.scenario), under)
+	entry, err := s.attempt(ctx, m, under)
 	found, got := m.Judge(entry.Result)
 	switch {
 	case err != nil && found == defects.NotJudged:
@@ -210,6 +217,15 @@ func (s *suite) drill(ctx context.Context, m planted) (defects.Fate, string) {
 		GinkgoWriter.Printf("    %v\n", err)
 	}
 	return found, got
+}
+
+// attempt plays the scenario, next to another in a lane if the defect is about that.
+func (s *suite) attempt(ctx context.Context, m planted, under handler.Description) (reports.Entry, error) {
+	if m.beside == nil {
+		return s.session.Attempts(ctx, m.Name, defects.Impatient(m.scenario), under)
+	}
+	entries, err := s.session.AttemptsInLanes(ctx, m.Name, under, defects.Impatient(m.scenario), defects.Impatient(*m.beside))
+	return entries[m.scenario.Name], err
 }
 
 // report prints and writes the table, and writes the JUnit report that CI reads.

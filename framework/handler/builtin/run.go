@@ -238,12 +238,13 @@ func (d *dispatcher) receive(ctx context.Context, workers int, ready *atomic.Boo
 // watchNodes returns the informer's store of the nodes that the selector selects, or of the one with that name, after its
 // first synchronisation.
 func watchNodes(ctx context.Context, client kubernetes.Interface, selector, name string) (cache.Indexer, error) {
-	factory := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTweakListOptions(func(o *metav1.ListOptions) {
+	only := informers.WithTweakListOptions(func(o *metav1.ListOptions) {
 		o.LabelSelector = selector
 		if name != "" {
 			o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
 		}
-	}))
+	})
+	factory := informers.NewSharedInformerFactoryWithOptions(client, 0, only)
 	informer := factory.Core().V1().Nodes().Informer()
 	if err := informer.AddIndexers(cache.Indexers{byInstance: indexByInstance}); err != nil {
 		return nil, fmt.Errorf("index nodes: %w", err)

@@ -46,6 +46,8 @@ type Check struct {
 	Check    verdict.ID `yaml:"check"`
 	// Subject is what the check is about, if the scenario has several of its kind.
 	Subject string `yaml:"subject,omitempty"`
+	// Beside is the scenario in another lane whose nodes the defect is about.
+	Beside string `yaml:"beside,omitempty"`
 }
 
 // String is the check and its subject.
@@ -86,6 +88,8 @@ func Load(file string) ([]Mutant, error) {
 			errs = append(errs, fmt.Errorf("%s: mutant %s is listed twice", file, m.Name))
 		case by < 0:
 			errs = append(errs, fmt.Errorf("%s: mutant %s: no scenario is named %q", file, m.Name, m.CaughtBy.Scenario))
+		case m.CaughtBy.Beside != "" && !slices.ContainsFunc(catalogue, func(s scenarios.Scenario) bool { return s.Name == m.CaughtBy.Beside }):
+			errs = append(errs, fmt.Errorf("%s: mutant %s: no scenario is named %q", file, m.Name, m.CaughtBy.Beside))
 		default:
 			errs = append(errs, m.checkKnown(file, catalogue[by]))
 		}
