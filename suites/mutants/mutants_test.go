@@ -61,7 +61,7 @@ func TestSpecs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	session.System.Kwok = session.System.Kwok || slices.ContainsFunc(chosen, func(m planted) bool { return m.beside != nil })
+	session.System.Kwok = session.System.Kwok || slices.ContainsFunc(chosen, func(m planted) bool { return m.with != nil })
 	s := &suite{session: session, root: root, mutants: chosen, dir: t.TempDir()}
 	s.specs()
 	RegisterFailHandler(Fail)
@@ -72,8 +72,8 @@ func TestSpecs(t *testing.T) {
 type planted struct {
 	defects.Mutant
 	scenario scenarios.Scenario
-	// beside is played in another lane at the same time; nil if the scenario is played alone.
-	beside *scenarios.Scenario
+	// with is played in another lane at the same time; nil if the scenario is played alone.
+	with *scenarios.Scenario
 }
 
 // labels are those of the scenario, with the mutant and the check that must catch it.
@@ -103,8 +103,8 @@ func choose(file, list string) ([]planted, error) {
 		for _, m := range mutants {
 			if m.CaughtBy.Scenario == scenario.Name && (len(names) == 0 || slices.Contains(names, m.Name)) {
 				p := planted{Mutant: m, scenario: scenario}
-				if i := slices.IndexFunc(catalogue, func(s scenarios.Scenario) bool { return s.Name == m.CaughtBy.Beside }); i >= 0 {
-					p.beside = &catalogue[i]
+				if i := slices.IndexFunc(catalogue, func(s scenarios.Scenario) bool { return s.Name == m.CaughtBy.With }); i >= 0 {
+					p.with = &catalogue[i]
 				}
 				chosen = append(chosen, p)
 			}
@@ -221,10 +221,10 @@ func (s *suite) drill(ctx context.Context, m planted) (defects.Fate, string) {
 
 // attempt plays the scenario, next to another in a lane if the defect is about that.
 func (s *suite) attempt(ctx context.Context, m planted, under handler.Description) (reports.Entry, error) {
-	if m.beside == nil {
+	if m.with == nil {
 		return s.session.Attempts(ctx, m.Name, defects.Impatient(m.scenario), under)
 	}
-	entries, err := s.session.AttemptsInLanes(ctx, m.Name, under, defects.Impatient(m.scenario), defects.Impatient(*m.beside))
+	entries, err := s.session.AttemptsInLanes(ctx, m.Name, under, defects.Impatient(m.scenario), defects.Impatient(*m.with))
 	return entries[m.scenario.Name], err
 }
 

@@ -46,8 +46,8 @@ type Check struct {
 	Check    verdict.ID `yaml:"check"`
 	// Subject is what the check is about, if the scenario has several of its kind.
 	Subject string `yaml:"subject,omitempty"`
-	// Beside is the scenario in another lane whose nodes the defect is about.
-	Beside string `yaml:"beside,omitempty"`
+	// With is the scenario in another lane whose nodes the defect is about.
+	With string `yaml:"with,omitempty"`
 }
 
 // String is the check and its subject.
@@ -88,8 +88,8 @@ func Load(file string) ([]Mutant, error) {
 			errs = append(errs, fmt.Errorf("%s: mutant %s is listed twice", file, m.Name))
 		case by < 0:
 			errs = append(errs, fmt.Errorf("%s: mutant %s: no scenario is named %q", file, m.Name, m.CaughtBy.Scenario))
-		case m.CaughtBy.Beside != "" && !slices.ContainsFunc(catalogue, func(s scenarios.Scenario) bool { return s.Name == m.CaughtBy.Beside }):
-			errs = append(errs, fmt.Errorf("%s: mutant %s: no scenario is named %q", file, m.Name, m.CaughtBy.Beside))
+		case m.CaughtBy.With != "" && !slices.ContainsFunc(catalogue, func(s scenarios.Scenario) bool { return s.Name == m.CaughtBy.With }):
+			errs = append(errs, fmt.Errorf("%s: mutant %s: no scenario is named %q", file, m.Name, m.CaughtBy.With))
 		default:
 			errs = append(errs, m.checkKnown(file, catalogue[by]))
 		}
