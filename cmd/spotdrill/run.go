@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -72,9 +71,6 @@ func newRunCommand() *cobra.Command {
 			}
 			if o.repeat < 1 {
 				return usage("--repeat is %d: want at least 1", o.repeat)
-			}
-			if o.lanes < 1 || o.lanes > session.MaxLanes {
-				return usage("--lanes is %d: want 1 to %d", o.lanes, session.MaxLanes)
 			}
 			if o.resume != "" {
 				if o.rerunFailed || o.repeat > 1 || o.shard != "" || len(args) > 0 {
@@ -215,12 +211,12 @@ type planned struct {
 
 // plan prints what a session would do.
 func plan(cmd *cobra.Command, s *session.Session, asJSON bool) error {
-	all, total := planOf(s)
-	return show(cmd, asJSON, all, func(w io.Writer) error { return planText(w, s, all, total) })
+	all := planOf(s)
+	return show(cmd, asJSON, all, func(w io.Writer) error { return planText(w, s, all) })
 }
 
-// planOf are the scenarios of a session, and about how long they take.
-func planOf(s *session.Session) (all []planned, total time.Duration) {
+// planOf are the scenarios of a session.
+func planOf(s *session.Session) (all []planned) {
 	lanes := s.LaneNames()
 	for _, scenario := range s.Scenarios {
 		p := planned{
@@ -228,22 +224,27 @@ func planOf(s *session.Session) (all []planned, total time.Duration) {
 			InLane: slices.Contains(lanes, scenario.Name),
 		}
 		if p.Skipped == "" {
-			about := session.Expected(scenario, s.Set)
-			p.Seconds, total = about.Seconds(), total+about
+			p.Seconds = session.Expected(scenario, s.Set).Seconds()
 		}
 		all = append(all, p)
 	}
-	return all, total
+	return all
 }
 
-func planText(w io.Writer, s *session.Session, all []planned, total time.Duration) error {
+func planText(w io.Writer, s *session.Session, all []planned) error {
 	if err := writePlanned(w, all); err != nil {
 		return err
 	}
 	meta := s.Handler.Meta()
-	_, err := fmt.Fprintf(w, "handler %s %s, set %s, cluster %s: about %.0f s plus the set-up\n", meta.Name, meta.Version, s.Set, s.System.Cluster, total.Seconds())
-	if n := len(s.LaneNames()); n > 0 && err == nil {
-		_, err = fmt.Fprintf(w, "%d of them play at the same time, in %d lanes\n", n, min(n, s.Lanes))
+	_, err := fmt.Fprintf(w, "handler %s %s, set %s, cluster %s: %s plus the set-up\n", meta.Name, meta.Version, s.Set, s.System.Cluster, s.Takes())
+	inLanes := 0
+	for _, p := range all {
+		if p.InLane {
+			inLanes++
+		}
+	}
+	if inLanes > 0 && err == nil {
+		_, err = fmt.Fprintf(w, "%d of them play at the same time, in %d lanes\n", inLanes, min(inLanes, s.Lanes))
 	}
 	return err
 }

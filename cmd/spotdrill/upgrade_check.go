@@ -227,9 +227,9 @@ func planUpgrade(cmd *cobra.Command, check upgrade.Options, asJSON bool) error {
 	if err != nil {
 		return exitError{exitUsage, err}
 	}
-	all, total := planOf(run)
+	all := planOf(run)
 	p := plannedUpgrade{
-		Program: check.Program, From: check.From, To: check.To, Folder: check.Folder(), Seconds: 2 * total.Seconds(), Plays: check.Plays, Scenarios: all,
+		Program: check.Program, From: check.From, To: check.To, Folder: check.Folder(), Seconds: 2 * run.Expected().Seconds(), Plays: check.Plays, Scenarios: all,
 	}
 	if len(next.Scenarios) > 0 {
 		p.Next = next.String()

@@ -17,6 +17,7 @@ const (
 	InsertsFailed    Kind = "flows.insert-failed"
 	// What the kernel accounts for of CoreDNS, the handler, the probers and kube-proxy next to them.
 	ProcessorWaited  Kind = "processor.waited"
+	ProcessorStolen  Kind = "processor.stolen"
 	DatagramsDropped Kind = "datagrams.dropped"
 	MemoryUsed       Kind = "memory.used"
 	WaitsRecorded    Kind = "waits.recorded"
@@ -57,6 +58,9 @@ var (
 	// waited (s), ran (s, all threads of the process meanwhile), throttled (s, by the process's own CPU limit; left
 	// out if unknown), resolution (s).
 	NewProcessorWaited = event1(ProcessorWaited, Pod)
+	// NewProcessorStolen reports that this machine is a guest, and its host did not run it though it was ready to run: steal of
+	// proc(5). Numbers: stolen (s, of all processors), within (s, before At), cores.
+	NewProcessorStolen = event0(ProcessorStolen)
 	// NewDatagramsDropped reports that the buffer of a receiving socket was full. Numbers: dropped, within (s,
 	// before At).
 	NewDatagramsDropped = event1(DatagramsDropped, Pod)
@@ -72,3 +76,10 @@ func (e Event) Target() string { return e.keyOf(TargetFound, ControlChosen) }
 
 // MemoryInterval is the time from one MemoryUsed of a pod to the next.
 const MemoryInterval = 10 * time.Second
+
+// Stolen time is read once in StolenInterval, and recorded if it is LeastStolen of the processors' time or more. The kernel
+// counts it in hundredths of a second.
+const (
+	StolenInterval = time.Second
+	LeastStolen    = 0.05
+)

@@ -110,6 +110,7 @@ func events() []Event {
 		NewFlowsRecorded("w1", With(n(FlowCount, 3))),
 		NewInsertsFailed("w1", With(n(InsertFailed, 3))),
 		NewProcessorWaited("ns/p", With(n(Waited, 0.25))),
+		NewProcessorStolen(With(n(Stolen, 0.5))),
 		NewDatagramsDropped("ns/p", With(n(Dropped, 3))),
 		NewMemoryUsed("ns/p", With(n(Bytes, 4096))),
 		NewWaitsRecorded(Note("why")),

@@ -278,6 +278,7 @@ const (
 	Raised         Number = "raised"        // threads of the probers that the kernel runs before all others
 	Waited         Number = "waited"        // s, for a processor
 	Ran            Number = "ran"           // s, that a process ran
+	Stolen         Number = "stolen"        // s, that the host of this machine did not run its processors
 	Throttled      Number = "throttled"     // s, that a CPU limit kept a process from running
 	Within         Number = "within"        // s, before the event
 	Samples        Number = "samples"       // of waits

@@ -143,6 +143,27 @@ func (s *sampler) memory(now time.Duration) {
 	}
 }
 
+// steal reports how much of its processors the host took since the last time, if it is time and was much.
+func (s *sampler) steal(now time.Duration) {
+	within := now - s.stolenBy
+	if s.stolenBy > 0 && within < history.StolenInterval {
+		return
+	}
+	fs, err := procfs.NewFS(s.proc)
+	if err != nil {
+		return
+	}
+	stat, err := fs.Stat()
+	if err != nil {
+		return
+	}
+	stolen, cores := stat.CPUTotal.Steal-s.stolen, float64(len(stat.CPU))
+	if s.stolenBy > 0 && stolen >= history.LeastStolen*cores*within.Seconds() {
+		s.record(history.NewProcessorStolen(history.At(now), history.With(history.Numbers{history.Stolen: stolen, history.Within: within.Seconds(), history.Cores: cores})))
+	}
+	s.stolenBy, s.stolen = now, stat.CPUTotal.Steal
+}
+
 // anonymous is how many bytes of a process are resident and of no file: what a leak is made of. Bytes that
 // are swapped out are not among them; nodes have no swap.
 func anonymous(proc string, pid int) (int64, error) {

@@ -40,6 +40,8 @@ type sampler struct {
 	last      time.Duration // when the last sample was taken
 	measured  time.Duration // when memory was last read
 	looked    time.Duration // when processes and threads were last looked for
+	stolenBy  time.Duration // when stolen time was last read
+	stolen    float64       // s, until then
 	buf       [128]byte
 
 	samples, watched, raised int
@@ -143,6 +145,7 @@ func (s *sampler) look(now time.Duration) error {
 	}
 	s.looked = now
 	s.memory(now)
+	s.steal(now)
 	return nil
 }
 

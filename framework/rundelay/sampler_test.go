@@ -223,3 +223,26 @@ func TestAWaitJustAfterAProcessWasFound(t *testing.T) {
 		t.Errorf("%+v, want 39 ms of it run", sc.waits)
 	}
 }
+
+// Time that the host stole is read once a second, and recorded if it was much of it.
+func TestStolenTime(t *testing.T) {
+	var got []string
+	sc := newScript(t)
+	sc.s.record = func(e history.Event) {
+		n := e.Numbers
+		got = append(got, fmt.Sprintf("%s +%s: %.2f s of %.0f within %.1f s", e.Kind, e.At, n[history.Stolen], n[history.Cores], n[history.Within]))
+	}
+	stolen := func(hundredths int) {
+		write(t, filepath.Join(sc.proc, "stat"), fmt.Sprintf("cpu  9 0 9 9 0 0 0 %d 0 0\ncpu0 9 0 9 9 0 0 0 0 0 0\ncpu1 9 0 9 9 0 0 0 0 0 0\n", hundredths))
+	}
+	for _, at := range []struct{ ms, stolen int }{{100, 500}, {600, 900}, {1100, 550}, {2100, 555}, {3200, 655}} {
+		stolen(at.stolen)
+		if err := sc.s.look(ms(at.ms)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := []string{"processor.stolen +1.1s: 0.50 s of 2 within 1.0 s", "processor.stolen +3.2s: 1.00 s of 2 within 1.1 s"}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}

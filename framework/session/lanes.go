@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -12,7 +11,6 @@ import (
 	"github.com/spotdrill/spotdrill/framework/coredns"
 	"github.com/spotdrill/spotdrill/framework/handler"
 	"github.com/spotdrill/spotdrill/framework/history"
-	"github.com/spotdrill/spotdrill/framework/run"
 	"github.com/spotdrill/spotdrill/framework/system"
 	"github.com/spotdrill/spotdrill/framework/verdict"
 	"github.com/spotdrill/spotdrill/reports"
@@ -23,7 +21,7 @@ import (
 const MaxLanes = 16
 
 // forLanes are the scenarios that can be played in lanes, the longest first. All have the same settings of CoreDNS, those that
-// most of them have. There are none if scenarios are repeated, or the cluster is to be kept after a failure. One that the
+// most of them have. There are none if it is only one, scenarios are repeated, or the cluster is to be kept after a failure. One that the
 // handler is known to fail is not among them: it would be played again.
 func (s *Session) forLanes() (out []scenarios.Scenario) {
 	if s.Lanes < 2 || s.Keep || s.Repeat > 1 || s.Other != nil || s.Handler.OncePerCluster() != "" {
@@ -41,6 +39,9 @@ func (s *Session) forLanes() (out []scenarios.Scenario) {
 			out = byDNS[dns.As]
 		}
 	}
+	if len(out) < 2 {
+		return nil
+	}
 	slices.SortStableFunc(out, func(a, b scenarios.Scenario) int { return int(Expected(b, s.Set) - Expected(a, s.Set)) })
 	return out
 }
@@ -57,10 +58,10 @@ func (s *Session) LaneNames() (names []string) {
 // wait for theirs. What does not pass is played again then, alone: neither a neighbour nor a busy machine may decide a verdict.
 func (s *Session) playInLanes(ctx context.Context) {
 	chosen := s.forLanes()
-	count := min(s.Lanes, len(chosen))
-	if count < 2 {
+	if len(chosen) == 0 {
 		return
 	}
+	count := min(s.Lanes, len(chosen))
 	start := time.Now()
 	s.console.Note(fmt.Sprintf("%d of %s play in %d lanes, on virtual nodes; what does not pass there is played alone", len(chosen), history.Count(len(s.Scenarios), "drill"), count))
 	entries, err := s.atOnce(ctx, s.folder, s.Handler, count, chosen)
@@ -79,17 +80,14 @@ func (s *Session) playInLanes(ctx context.Context) {
 	s.console.Note(fmt.Sprintf("%d of %d passed in lanes, in %.0f s", len(s.ahead), len(chosen), time.Since(start).Seconds()))
 }
 
-// AttemptsInLanes plays scenarios with another handler than the session's, which it removes again, each in a lane of its own at
-// the same time, once. The histories go to a folder of that name. It returns the entries by the scenarios' names; they are not in
-// the report.
-func (s *Session) AttemptsInLanes(ctx context.Context, name string, under handler.Description, all ...scenarios.Scenario) (map[string]reports.Entry, error) {
-	folder := s.folder
-	folder.Path = filepath.Join(folder.Path, name)
-	if err := s.system.Provide(ctx, underTest(under), ""); err != nil {
-		return nil, fmt.Errorf("the handler's image: %w", err)
-	}
-	entries, err := s.atOnce(ctx, folder, under, len(all), all)
-	return entries, errors.Join(err, s.system.RemoveImage(context.WithoutCancel(ctx), underTest(under)))
+// AttemptsInLanes is Attempts of several scenarios, each once and in a lane of its own, at the same time. It returns the entries by
+// the scenarios' names.
+func (s *Session) AttemptsInLanes(ctx context.Context, name string, under handler.Description, all ...scenarios.Scenario) (entries map[string]reports.Entry, err error) {
+	err = s.withHandler(ctx, name, under, func(folder reports.Folder) (err error) {
+		entries, err = s.atOnce(ctx, folder, under, len(all), all)
+		return err
+	})
+	return entries, err
 }
 
 // atOnce plays scenarios in so many lanes, and returns the entries of those that were played, by their names. All must have the same
@@ -103,7 +101,7 @@ func (s *Session) atOnce(ctx context.Context, folder reports.Folder, under handl
 	var running sync.WaitGroup
 	for n := range count {
 		running.Go(func() {
-			if err := all.play(ctx, n+1); err != nil {
+			if err := all.play(ctx, n+1); err != nil && ctx.Err() == nil {
 				s.console.Note(fmt.Sprintf("lane %d ends, the others go on: %s", n+1, oneLine(err)))
 			}
 		})
@@ -168,11 +166,11 @@ func (l *lanes) play(ctx context.Context, number int) (err error) {
 func (l *lanes) playOne(ctx context.Context, lane *system.System, number int, scenario scenarios.Scenario) error {
 	start := time.Now()
 	l.console.InLane(number, scenario.Name)
-	dir, err := l.folder.Attempt(scenario, 1)
+	drill, err := l.prepare(l.folder, scenario, l.under, 1)
 	if err != nil {
 		return err
 	}
-	drill := run.Drill{Scenario: scenario, Set: l.Set, Handlers: l.installations(scenario, l.under), Attempt: 1, Dir: dir, Progress: l.shown(scenario.Name)}
+	drill.Progress = l.shown(scenario.Name) // the stopwatch is for one drill
 	played := l.playDrills(ctx, lane, func() (aftermath, *coredns.Settings) { return restoreOnly, nil }, drill)
 	entry, err := l.judge(drill)
 	entry.Lane, entry.Attempts = number, 1

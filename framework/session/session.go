@@ -107,6 +107,9 @@ func New(opts Options) (*Session, error) {
 	if err := opts.Handler.CheckScenarios(names); err != nil {
 		return nil, err
 	}
+	if opts.Lanes < 0 || opts.Lanes > MaxLanes {
+		return nil, fmt.Errorf("%d lanes: there can be %d at most", opts.Lanes, MaxLanes)
+	}
 	for _, h := range []*handler.Description{&opts.Handler, opts.Other} {
 		if h != nil && h.Release != nil {
 			opts.System.Versions.Set(h.Release.Program, h.Release.Version)
@@ -124,7 +127,7 @@ func New(opts Options) (*Session, error) {
 			s.System.Kwok = s.System.Kwok || scenario.Grows()
 		}
 	}
-	s.System.Kwok = s.System.Kwok || len(s.forLanes()) > 1
+	s.System.Kwok = s.System.Kwok || len(s.forLanes()) > 0
 	s.System.Log = func(format string, args ...any) { fmt.Fprintf(s.console, format+"\n", args...) }
 	return s, nil
 }
@@ -168,8 +171,8 @@ func (s *Session) setUp(ctx context.Context) (err error) {
 	s.report.Handler.Version = s.system.Handlers.Meta(underTest(s.Handler)).Version
 	s.report.Timings.Setup += reports.Seconds(time.Since(s.started))
 	s.System.Log("set-up took %.0f s", time.Since(s.started).Seconds())
-	if expected := s.expected(); expected > 0 {
-		s.System.Log("the drills take about %.0f s", expected.Seconds())
+	if s.Expected() > 0 {
+		s.System.Log("the drills take %s", s.Takes())
 	}
 	s.drills = time.Now()
 	return nil
@@ -214,12 +217,29 @@ func (s *Session) begin() (err error) {
 	return nil
 }
 
-func (s *Session) expected() time.Duration {
-	total := time.Duration(0)
-	for _, scenario := range s.Scenarios {
-		total += s.expectedOf(scenario)
+// Expected is about how long the session's drills take. Those in lanes take longer if the machine does not carry all lanes.
+func (s *Session) Expected() (total time.Duration) {
+	inLanes := map[string]bool{}
+	var longest, sum time.Duration
+	for _, scenario := range s.forLanes() {
+		inLanes[scenario.Name] = true
+		longest, sum = max(longest, s.expectedOf(scenario)), sum+s.expectedOf(scenario)
 	}
-	return total
+	for _, scenario := range s.Scenarios {
+		if !inLanes[scenario.Name] {
+			total += s.expectedOf(scenario)
+		}
+	}
+	return total + max(longest, sum/time.Duration(max(1, min(s.Lanes, len(inLanes)))))
+}
+
+// Takes is about how long the session's drills take, in words.
+func (s *Session) Takes() string {
+	about := "about"
+	if len(s.forLanes()) > 0 {
+		about = "at least"
+	}
+	return fmt.Sprintf("%s %.0f s", about, s.Expected().Seconds())
 }
 
 // expectedOf is about how long a scenario takes; 0 if it is not played.
@@ -403,24 +423,30 @@ func (s *Session) SelfCheck(ctx context.Context, scenario scenarios.Scenario, id
 // again, until it can be judged. The histories go to a folder of that name. It is not in
 // the report, and can be called without Scenarios.
 func (s *Session) Attempts(ctx context.Context, name string, scenario scenarios.Scenario, under handler.Description) (reports.Entry, error) {
-	folder := s.folder
-	folder.Path = filepath.Join(folder.Path, name)
 	s.stopwatch.begin()
 	defer func() { s.report.Timings.Took(s.stopwatch.stop()) }()
-	if err := s.system.Provide(ctx, underTest(under), ""); err != nil {
-		return reports.NewEntry(verdict.NotRun(scenario, err.Error())), fmt.Errorf("the handler's image: %w", err)
-	}
-	entry, err := s.playAttempts(ctx, folder, scenario, under, 1, false)
-	s.stopwatch.enter(reports.Restoring)
-	return entry, errors.Join(err, s.remove(context.WithoutCancel(ctx), under))
+	entry := reports.NewEntry(verdict.NotRun(scenario, "the handler's image cannot be had"))
+	err := s.withHandler(ctx, name, under, func(folder reports.Folder) (err error) {
+		entry, err = s.playAttempts(ctx, folder, scenario, under, 1, false)
+		s.stopwatch.enter(reports.Restoring)
+		return err
+	})
+	return entry, err
 }
 
-// remove uninstalls a handler that is not the session's, and removes its image.
-func (s *Session) remove(ctx context.Context, under handler.Description) error {
-	if err := s.system.Handlers.Uninstall(ctx, history.UnderTest); err != nil {
-		return err
+// withHandler plays with another handler than the session's, and removes it and its image again. play gets a folder of that name.
+func (s *Session) withHandler(ctx context.Context, name string, under handler.Description, play func(reports.Folder) error) error {
+	if err := s.system.Provide(ctx, underTest(under), ""); err != nil {
+		return fmt.Errorf("the handler's image: %w", err)
 	}
-	return s.system.RemoveImage(ctx, underTest(under))
+	folder := s.folder
+	folder.Path = filepath.Join(folder.Path, name)
+	err := play(folder)
+	ctx = context.WithoutCancel(ctx)
+	if uninstalled := s.system.Handlers.Uninstall(ctx, history.UnderTest); uninstalled != nil {
+		return errors.Join(err, uninstalled)
+	}
+	return errors.Join(err, s.system.RemoveImage(ctx, underTest(under)))
 }
 
 // Finish writes the report and restores the cluster, however the run ended.

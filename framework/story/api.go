@@ -132,7 +132,7 @@ func Busiest(calls []history.Event, over time.Duration, at func(history.Event) t
 		n := 0.0
 		for _, c := range calls[first : last+1] {
 			if c.Kind != history.APIFolded || c.At-c.Numbers.Duration(history.Within) >= begin {
-				n += weight(c)
+				n += Weight(c)
 			}
 		}
 		if n > most {
@@ -145,8 +145,8 @@ func Busiest(calls []history.Event, over time.Duration, at func(history.Event) t
 // Recorded is when the event was recorded: with a call, when it was answered.
 func Recorded(e history.Event) time.Duration { return e.At }
 
-// weight is how many calls the event stands for.
-func weight(e history.Event) float64 {
+// Weight is how many calls the event stands for.
+func Weight(e history.Event) float64 {
 	if e.Kind == history.APIFolded {
 		return e.Numbers[history.Calls]
 	}
@@ -157,7 +157,7 @@ func weight(e history.Event) float64 {
 func MostCommon(calls []history.Event) (one history.Event, n float64) {
 	count := map[string]float64{}
 	for _, e := range calls {
-		count[e.Action+e.Resource] += weight(e)
+		count[e.Action+e.Resource] += Weight(e)
 		if count[e.Action+e.Resource] > n {
 			one, n = e, count[e.Action+e.Resource]
 		}

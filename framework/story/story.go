@@ -148,15 +148,21 @@ func (st *Story) Started() (time.Duration, bool) {
 	return e.At, ok
 }
 
+// NodesSeen are the names of the nodes that the record has. Those of drills in other lanes are not among them.
+func (st *Story) NodesSeen() map[string]bool {
+	seen := map[string]bool{}
+	for _, e := range st.History.Events {
+		if e.Kind == history.NodePresent {
+			seen[e.Node] = true
+		}
+	}
+	return seen
+}
+
 // OutOfNowhere finds a node or pod that changes without ever having been seen
 // to exist: the record of what was there at the start has a hole then.
 func OutOfNowhere(st *Story) (history.Event, string) {
-	nodes := map[string]bool{}
-	for _, e := range st.Events {
-		if e.Kind == history.NodePresent {
-			nodes[e.Node] = true
-		}
-	}
+	nodes := st.NodesSeen()
 	for _, e := range st.Events {
 		of := strings.HasPrefix(string(e.Kind), "node.") || strings.HasPrefix(string(e.Kind), "pod.")
 		if of && e.Node != "" && !nodes[e.Node] {

@@ -14,8 +14,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/spotdrill/spotdrill/framework/cluster"
-	"github.com/spotdrill/spotdrill/framework/objects"
-	"github.com/spotdrill/spotdrill/framework/wait"
 	"github.com/spotdrill/spotdrill/framework/wrap"
 )
 
@@ -120,8 +118,7 @@ func (s *System) removeNamespace(ctx context.Context, name string) error {
 
 // removeLanes removes what the lanes of a run that was killed have left. Their handlers and workloads go like all others.
 func (s *System) removeLanes(ctx context.Context) error {
-	lanes := metav1.ListOptions{LabelSelector: cluster.LaneLabel}
-	list, err := s.Cluster.Clientset.CoreV1().Namespaces().List(ctx, lanes)
+	list, err := s.Cluster.Clientset.CoreV1().Namespaces().List(ctx, metav1.ListOptions{LabelSelector: cluster.LaneLabel})
 	if err != nil {
 		return fmt.Errorf("list the namespaces of lanes: %w", err)
 	}
@@ -130,19 +127,7 @@ func (s *System) removeLanes(ctx context.Context) error {
 			return err
 		}
 	}
-	if len(list.Items) == 0 {
-		return nil
-	}
-	return wait.Until(ctx, objects.StartTimeout, "the lanes of an earlier run to be gone", func(ctx context.Context) string {
-		list, err := s.Cluster.Clientset.CoreV1().Namespaces().List(ctx, lanes)
-		switch {
-		case err != nil:
-			return err.Error()
-		case len(list.Items) > 0:
-			return list.Items[0].Name + " is still there"
-		}
-		return ""
-	})
+	return s.namespacesGone(ctx, cluster.LaneLabel)
 }
 
 // InLane is the lane's name; empty for a system that is none.

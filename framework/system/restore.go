@@ -146,7 +146,7 @@ func (s *System) Reset(ctx context.Context) error {
 		if _, err := s.Restore(ctx, Joining{}); err != nil {
 			return err
 		}
-		return s.namespacesGone(ctx)
+		return s.namespacesGone(ctx, WorkloadLabel, handler.OwnerLabel)
 	})
 	group.Go(func() error { return s.RestoreReleases(ctx) })
 	return group.Wait()
@@ -199,10 +199,10 @@ func (s *System) removeWorkloads(ctx context.Context) error {
 	return nil
 }
 
-// namespacesGone waits until the namespaces of all drills and handlers are deleted.
-func (s *System) namespacesGone(ctx context.Context) error {
-	for _, label := range []string{WorkloadLabel, handler.OwnerLabel} {
-		err := wait.Until(ctx, objects.StartTimeout, "the namespaces of drills to be gone", func(ctx context.Context) string {
+// namespacesGone waits until the namespaces with any of the labels are deleted.
+func (s *System) namespacesGone(ctx context.Context, labels ...string) error {
+	for _, label := range labels {
+		err := wait.Until(ctx, objects.StartTimeout, "the namespaces with label "+label+" to be gone", func(ctx context.Context) string {
 			list, err := s.Cluster.Clientset.CoreV1().Namespaces().List(ctx, metav1.ListOptions{LabelSelector: label})
 			if err != nil {
 				return err.Error()

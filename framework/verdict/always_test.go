@@ -183,7 +183,8 @@ func TestAlways(t *testing.T) {
 		{name: "deleted before the node was empty", edit: committing("drained", 6), check: "commit point", want: Fail, got: "4.000s before"},
 
 		{name: "victim has a cause", check: "no node touched without a cause", want: Pass},
-		{name: "a node of another lane changed", edit: other(history.NewHandlerWrote("handler-1", "spotdrill-virtual-lane2-7", "")), check: "no node touched without a cause", want: Fail, got: "nodes that are not part of the drill: handler.wrote"},
+		{name: "a node of another lane changed", edit: other(history.NewHandlerWrote("handler-1", "spotdrill-virtual-lane2-7", "")), check: "no node touched without a cause", want: Fail, got: "that are not part of the drill: handler.wrote"},
+		{name: "a pod of another lane evicted", edit: other(history.NewHandlerTook("handler-1", "spotdrill-lane2-workload-1/app-1", history.Action("evict"))), check: "no node touched without a cause", want: Fail, got: "that are not part of the drill: handler.took"},
 		{name: "bystander cordoned", edit: other(history.NewNodeCordoned(bystander)), check: "no node touched without a cause", want: Fail, got: bystander},
 		{name: "victim cordoned before its notice", edit: func(s *script) { s.at(3, history.NewNodeCordoned(victim)) }, check: "no node touched without a cause", want: Fail, got: victim},
 		{name: "named by a message", edit: func(s *script) {

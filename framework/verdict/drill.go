@@ -51,6 +51,11 @@ func judgeWhole(s scenarios.Scenario, h history.History) Result {
 			r.Verdicts = append(r.Verdicts, v)
 		}
 	}
+	for i, v := range r.Verdicts {
+		if stolen := j.Stolen(); v.Noise && stolen != "" {
+			r.Verdicts[i].Got += "; " + stolen
+		}
+	}
 	r.Outcome = overall(r.Verdicts, h.Complete)
 	return r
 }

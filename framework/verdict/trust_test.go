@@ -49,6 +49,12 @@ func distrusted() []expectation {
 		}, check: "prober", got: "could not leave", noise: true},
 		{name: "prober describes what is no number", edit: number(history.LateP99, math.NaN()), check: "prober", got: "late", noise: true},
 		{name: "prober late", edit: number(history.LateP99, 0.2001), check: "prober", got: "late", noise: true},
+		{name: "prober late while the host took processors", edit: func(s *script) {
+			number(history.LateP99, 0.2001)(s)
+			for at := 7.0; at < 9; at++ {
+				s.at(at, history.NewProcessorStolen(history.With(history.Numbers{history.Stolen: 0.5, history.Within: 1, history.Cores: 2})))
+			}
+		}, check: "prober", got: "late; for 2 s, the host of this machine gave 25% of its processors to others (steal)", noise: true},
 		{name: "no fixed queries", edit: without(service, fixed, 0, 99), check: "prober", got: "mode fixed"},
 		{name: "no fresh queries", edit: without(service, fresh, 0, 99), check: "prober", got: "mode fresh"},
 		{name: "a hole in the queries", edit: without(service, fresh, 12, 12.3), check: "prober", got: "no query on record between", noise: true},
