@@ -51,8 +51,9 @@ func judgeWhole(s scenarios.Scenario, h history.History) Result {
 			r.Verdicts = append(r.Verdicts, v)
 		}
 	}
+	_, stolen := j.Stolen(0, j.End)
 	for i, v := range r.Verdicts {
-		if stolen := j.Stolen(); v.Noise && stolen != "" {
+		if v.Noise && stolen != "" {
 			r.Verdicts[i].Got += "; " + stolen
 		}
 	}
