@@ -215,6 +215,7 @@ func (p *platform) measure(ctx context.Context, c cell) error {
 		return err
 	}
 	var plays []measured.Play
+	unjudged := 0
 	for n := range measured.Plays {
 		name := filepath.Join(p.name, string(c.settings), c.way.Name, fmt.Sprintf("play-%d", n+1))
 		entry, err := p.session.Attempts(ctx, name, scenario, p.under)
@@ -226,7 +227,7 @@ func (p *platform) measure(ctx context.Context, c cell) error {
 			return fmt.Errorf("play %d cannot be judged: %w", n+1, err)
 		}
 		GinkgoWriter.Printf("%s %s %s, play %d: %+v\n", p.name, c.way.Name, c.settings, n+1, play)
-		plays = append(plays, play)
+		plays, unjudged = append(plays, play), unjudged+entry.Attempts-1
 	}
 	was, err := measured.Read(record)
 	if err != nil {
@@ -235,7 +236,7 @@ func (p *platform) measure(ctx context.Context, c cell) error {
 	env := p.session.Report().Environment
 	now, err := was.Write(record, measured.Cell{
 		Platform: p.name, Way: c.way.Name, Settings: c.settings, Date: time.Now().UTC().Format(time.DateOnly), Digest: c.base.Digest(),
-		CoreDNS: settings.String(), Plays: plays,
+		CoreDNS: settings.String(), Plays: plays, Unjudged: unjudged,
 		On: fmt.Sprintf("Kubernetes %s, CoreDNS %s, kube-proxy %s, kernel %s, %s cores", env["kubernetes"], tag(env["coredns"]), env["kube-proxy"], env["kernel"], env["cores"]),
 	})
 	if err != nil {

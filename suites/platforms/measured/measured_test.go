@@ -80,7 +80,7 @@ func TestTheTableShowsTheWorstPlayAndTheRange(t *testing.T) {
 		t.Fatal(err)
 	}
 	outdated := c
-	outdated.Settings, outdated.Digest, outdated.CoreDNS = Proposed, "sha256:0", "lameduck 12s"
+	outdated.Settings, outdated.Digest, outdated.CoreDNS, outdated.Unjudged = Proposed, "sha256:0", "lameduck 12s", 2
 	if _, err = r.Write(file, outdated); err != nil {
 		t.Fatal(err)
 	}
@@ -98,6 +98,7 @@ func TestTheTableShowsTheWorstPlayAndTheRange(t *testing.T) {
 		"| `kubectl drain` | 9 of 1,100, 2.5 s (3 to 9, 1.0 s to 2.5 s) | 0 of 900, 0 s | 9 of 1,100, 2.5 s (3 to 9, 1.0 s to 2.5 s)" + old + " | 0 of 900, 0 s" + old + " |",
 		"| rolling restart | not measured | not measured | not measured | not measured | not measured |",
 		"\nProposed: lameduck 12s.\n", "\nMeasured: 2026-11-28, here.\n",
+		"\nPlays that could not be judged and were repeated: `kubectl drain`, as proposed, 2.\n",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not in\n%s", want, text)

@@ -67,7 +67,7 @@ func section(b *strings.Builder, name string, r Record) error {
 	settings.Placement = "" // the scenario's
 	fmt.Fprintf(b, "\n### %s\n\n%s: %s\n\n", name, p.Title, settings)
 	b.WriteString("| Way | Fresh ports | Fixed ports | Fresh ports, proposed | Fixed ports, proposed | What brings it to zero |\n|---|---|---|---|---|---|\n")
-	var notes, on []string
+	var notes, on, unjudged []string
 	for _, w := range Ways() {
 		base, err := Base(p, w)
 		if err != nil {
@@ -95,13 +95,16 @@ func section(b *strings.Builder, name string, r Record) error {
 				notes = append(notes, c.CoreDNS)
 			}
 			on = append(on, c.Date+", "+c.On)
+			if c.Unjudged > 0 {
+				unjudged = append(unjudged, fmt.Sprintf("%s, as %s, %d", w.Title, s, c.Unjudged))
+			}
 		}
 		fmt.Fprintf(b, " %s |\n", oneLine(r.remedy(p, w, base)))
 	}
 	for _, list := range []struct {
 		title string
 		of    []string
-	}{{"Proposed", notes}, {"Measured", on}} {
+	}{{"Proposed", notes}, {"Measured", on}, {"Plays that could not be judged and were repeated", unjudged}} {
 		slices.Sort(list.of)
 		for _, text := range slices.Compact(list.of) {
 			fmt.Fprintf(b, "\n%s: %s.\n", list.title, oneLine(text))
