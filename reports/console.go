@@ -34,7 +34,7 @@ type Console struct {
 	out io.Writer
 }
 
-// NewConsole prints to out, which announces total scenarios.
+// NewConsole prints to out, which announces total scenarios; 0 if that is not known.
 func NewConsole(out io.Writer, total int) *Console {
 	colour := os.Getenv("NO_COLOR") == "" && terminal(out) // see no-color.org
 	return &Console{out: out, colour: colour, total: total}
@@ -81,7 +81,11 @@ type painted string
 // the scenario is not played. A log, which shows whole lines, gets one: "[3/13] name begins, 4 min left".
 func (c *Console) Begin(scenario string, left time.Duration) {
 	c.begun++
-	c.head = fmt.Sprintf("[%d/%d] %s", c.begun, c.total, scenario)
+	of := ""
+	if c.total > 0 {
+		of = fmt.Sprintf("/%d", c.total)
+	}
+	c.head = fmt.Sprintf("[%d%s] %s", c.begun, of, scenario)
 	switch {
 	case terminal(c.out):
 		c.follow(scenario, c.head, left)

@@ -59,7 +59,7 @@ type Env struct {
 // scenario is the storm of that size.
 func (o Options) scenario(nodes int) (scenarios.Scenario, error) {
 	var out bytes.Buffer
-	fleet := nodes + max(5, nodes/5)
+	fleet := nodes + min(max(5, nodes/5), 100)
 	err := template.Must(template.New("storm").Parse(text)).Execute(&out, map[string]any{
 		"Nodes": nodes, "Fleet": fleet, "Replicas": o.Pods * fleet, "Over": o.Over, "Every": o.Over / time.Duration(nodes),
 	})
@@ -139,7 +139,7 @@ func (o Options) search(ctx context.Context, value string) (r Result, err error)
 	if err != nil {
 		return r, err
 	}
-	opts.Set, opts.Scenarios = scenarios.Full, []scenarios.Scenario{largest}
+	opts.Set, opts.System.Kwok = scenarios.Full, true
 	run, err := session.New(opts)
 	if err != nil {
 		return r, err
@@ -147,7 +147,6 @@ func (o Options) search(ctx context.Context, value string) (r Result, err error)
 	if reason := run.NotApplicable(largest); reason != "" {
 		return r, fmt.Errorf("no storm can be played: %s", reason)
 	}
-	run.Scenarios = nil
 	broken := run.SetUp(ctx)
 	if broken == nil && ctx.Err() == nil {
 		r.Survived, r.TooLarge, broken = search(ctx, o.Most, func(nodes int) (verdict.Outcome, error) {
