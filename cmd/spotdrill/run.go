@@ -72,6 +72,9 @@ func newRunCommand() *cobra.Command {
 			if o.repeat < 1 {
 				return usage("--repeat is %d: want at least 1", o.repeat)
 			}
+			if o.lanes < 1 {
+				return usage("--lanes is %d: want 1 to %d", o.lanes, session.MaxLanes)
+			}
 			if o.resume != "" {
 				if o.rerunFailed || o.repeat > 1 || o.shard != "" || len(args) > 0 {
 					return usage("--resume plays what is left of a run: it cannot be used with scenarios, --rerun-failed, --repeat or --shard")
@@ -236,7 +239,7 @@ func planText(w io.Writer, s *session.Session, all []planned) error {
 		return err
 	}
 	meta := s.Handler.Meta()
-	_, err := fmt.Fprintf(w, "handler %s %s, set %s, cluster %s: %s plus the set-up\n", meta.Name, meta.Version, s.Set, s.System.Cluster, s.Takes())
+	_, err := fmt.Fprintf(w, "handler %s %s, set %s, cluster %s: %s plus the set-up\n", meta.Name, meta.Version, s.Set, s.System.Cluster, s.Expected())
 	inLanes := 0
 	for _, p := range all {
 		if p.InLane {

@@ -37,10 +37,7 @@ func newStormCommand() *cobra.Command {
 			if err := checkSystem(&opts.Session.System); err != nil {
 				return err
 			}
-			if opts.Session.Handler, err = handler.Load(under); err == nil {
-				opts.Session.Handler, _, err = handler.AtVersions(opts.Session.System.Versions, opts.Session.Handler, nil)
-			}
-			if err != nil {
+			if opts.Session.Handler, err = handlerAt(under, opts.Session.System.Versions); err != nil {
 				return exitError{exitUsage, err}
 			}
 			opts.Loader, opts.Session.Console = loader, cmd.ErrOrStderr()

@@ -34,10 +34,7 @@ func newSweepCommand() *cobra.Command {
 			if err != nil {
 				return exitError{exitUsage, err}
 			}
-			if opts.Handler, err = handler.Load(under); err == nil {
-				opts.Handler, _, err = handler.AtVersions(opts.System.Versions, opts.Handler, nil)
-			}
-			if err != nil {
+			if opts.Handler, err = handlerAt(under, opts.System.Versions); err != nil {
 				return exitError{exitUsage, err}
 			}
 			opts.Sweep, opts.Console = matrix, cmd.ErrOrStderr()

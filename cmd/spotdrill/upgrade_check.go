@@ -229,7 +229,7 @@ func planUpgrade(cmd *cobra.Command, check upgrade.Options, asJSON bool) error {
 	}
 	all := planOf(run)
 	p := plannedUpgrade{
-		Program: check.Program, From: check.From, To: check.To, Folder: check.Folder(), Seconds: 2 * run.Expected().Seconds(), Plays: check.Plays, Scenarios: all,
+		Program: check.Program, From: check.From, To: check.To, Folder: check.Folder(), Seconds: 2 * run.Expected().Time.Seconds(), Plays: check.Plays, Scenarios: all,
 	}
 	if len(next.Scenarios) > 0 {
 		p.Next = next.String()

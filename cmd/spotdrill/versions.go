@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/spotdrill/spotdrill/framework/handler"
 	"github.com/spotdrill/spotdrill/framework/system"
 	"github.com/spotdrill/spotdrill/kind"
 )
@@ -26,6 +27,15 @@ func versionFlags(flags *pflag.FlagSet, into *kind.Versions, programs ...kind.Pr
 // handlerVersionFlags choose the versions of handlers.
 func handlerVersionFlags(flags *pflag.FlagSet, opts *system.Options) {
 	versionFlags(flags, &opts.Versions, kind.Karpenter, kind.NTH)
+}
+
+// handlerAt is the handler of that name or description, at the versions that were chosen.
+func handlerAt(name string, versions kind.Versions) (handler.Description, error) {
+	under, err := handler.Load(name)
+	if err == nil {
+		under, _, err = handler.AtVersions(versions, under, nil)
+	}
+	return under, err
 }
 
 // completeVersions completes the flags of versions of a command and its subcommands.

@@ -171,8 +171,8 @@ func (s *Session) setUp(ctx context.Context) (err error) {
 	s.report.Handler.Version = s.system.Handlers.Meta(underTest(s.Handler)).Version
 	s.report.Timings.Setup += reports.Seconds(time.Since(s.started))
 	s.System.Log("set-up took %.0f s", time.Since(s.started).Seconds())
-	if s.Expected() > 0 {
-		s.System.Log("the drills take %s", s.Takes())
+	if expected := s.Expected(); expected.Time > 0 {
+		s.System.Log("the drills take %s", expected)
 	}
 	s.drills = time.Now()
 	return nil
@@ -217,29 +217,36 @@ func (s *Session) begin() (err error) {
 	return nil
 }
 
-// Expected is about how long the session's drills take. Those in lanes take longer if the machine does not carry all lanes.
-func (s *Session) Expected() (total time.Duration) {
+// Estimate is about how long the drills of a session take.
+type Estimate struct {
+	Time time.Duration
+	// AtLeast reports whether some are in lanes: they take longer if the machine does not carry all lanes.
+	AtLeast bool
+}
+
+// String is the estimate in words.
+func (e Estimate) String() string {
+	about := "about"
+	if e.AtLeast {
+		about = "at least"
+	}
+	return fmt.Sprintf("%s %.0f s", about, e.Time.Seconds())
+}
+
+// Expected is about how long the session's drills take.
+func (s *Session) Expected() Estimate {
 	inLanes := map[string]bool{}
-	var longest, sum time.Duration
+	var longest, sum, alone time.Duration
 	for _, scenario := range s.forLanes() {
 		inLanes[scenario.Name] = true
 		longest, sum = max(longest, s.expectedOf(scenario)), sum+s.expectedOf(scenario)
 	}
 	for _, scenario := range s.Scenarios {
 		if !inLanes[scenario.Name] {
-			total += s.expectedOf(scenario)
+			alone += s.expectedOf(scenario)
 		}
 	}
-	return total + max(longest, sum/time.Duration(max(1, min(s.Lanes, len(inLanes)))))
-}
-
-// Takes is about how long the session's drills take, in words.
-func (s *Session) Takes() string {
-	about := "about"
-	if len(s.forLanes()) > 0 {
-		about = "at least"
-	}
-	return fmt.Sprintf("%s %.0f s", about, s.Expected().Seconds())
+	return Estimate{alone + max(longest, sum/time.Duration(max(1, min(s.Lanes, len(inLanes))))), len(inLanes) > 0}
 }
 
 // expectedOf is about how long a scenario takes; 0 if it is not played.
@@ -425,12 +432,17 @@ func (s *Session) SelfCheck(ctx context.Context, scenario scenarios.Scenario, id
 func (s *Session) Attempts(ctx context.Context, name string, scenario scenarios.Scenario, under handler.Description) (reports.Entry, error) {
 	s.stopwatch.begin()
 	defer func() { s.report.Timings.Took(s.stopwatch.stop()) }()
-	entry := reports.NewEntry(verdict.NotRun(scenario, "the handler's image cannot be had"))
+	var entry reports.Entry
+	played := false
 	err := s.withHandler(ctx, name, under, func(folder reports.Folder) (err error) {
+		played = true
 		entry, err = s.playAttempts(ctx, folder, scenario, under, 1, false)
 		s.stopwatch.enter(reports.Restoring)
 		return err
 	})
+	if !played {
+		entry = reports.NewEntry(verdict.NotRun(scenario, err.Error()))
+	}
 	return entry, err
 }
 

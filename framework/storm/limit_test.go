@@ -131,6 +131,7 @@ func TestWhatIsKnown(t *testing.T) {
 		"survives 10 nodes, the largest that was played":                          {Survived: 10, Plays: []Play{{Nodes: 10, Outcome: verdict.Pass}}},
 		"survives 10 nodes, not 11; the limit is nodes at a time: 1":              {Survived: 10, TooLarge: 11, Limit: &Limit{Workers, "1"}, Plays: []Play{{Outcome: verdict.Fail}}},
 		"survives 10 nodes; not 11, but of that the limit was this machine: busy": {Survived: 10, TooLarge: 11, Limit: &Limit{Machine, "busy"}, Plays: []Play{{Outcome: verdict.Fail}}},
+		"not known: the storm of 15 nodes could not be judged: no":                {Survived: 10, TooLarge: 20, Limit: &Limit{Workers, "1"}, Plays: []Play{{Nodes: 20, Outcome: verdict.Fail}, {Nodes: 15, Outcome: verdict.Unknown, Why: "no"}}},
 		"nothing was played": {},
 	} {
 		if got := r.Verdict(); got != want {

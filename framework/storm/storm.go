@@ -92,17 +92,21 @@ type Result struct {
 	Limit *Limit `yaml:"limit,omitempty" json:"limit,omitempty"`
 }
 
-// Known reports whether the search came to its end: nothing that it played was unknown.
+// Known reports whether the search came to its end, and shows something of the handler: no storm was unknown, and this machine
+// was not the limit.
 func (r Result) Known() bool {
-	return r.TooLarge > 0 && (r.Limit == nil || r.Limit.Bottleneck != Machine) || r.TooLarge == 0 && len(r.Plays) > 0 && r.Plays[len(r.Plays)-1].Outcome == verdict.Pass
+	return len(r.Plays) > 0 && r.Plays[len(r.Plays)-1].judged() && (r.TooLarge == 0 || r.Limit.Bottleneck != Machine)
 }
+
+// judged reports whether a storm passed or failed.
+func (p Play) judged() bool { return p.Outcome == verdict.Pass || p.Outcome == verdict.Fail }
 
 // Verdict describes what was found, in a sentence.
 func (r Result) Verdict() string {
 	switch last := len(r.Plays) - 1; {
 	case last < 0:
 		return "nothing was played"
-	case r.Plays[last].Outcome.Known() == verdict.Unknown:
+	case !r.Plays[last].judged():
 		return fmt.Sprintf("not known: the storm of %s could not be judged: %s", history.Count(r.Plays[last].Nodes, "node"), r.Plays[last].Why)
 	case r.TooLarge == 0:
 		return fmt.Sprintf("survives %s, the largest that was played", history.Count(r.Survived, "node"))

@@ -69,8 +69,8 @@ type Cell struct {
 	// CoreDNS are the settings in words.
 	CoreDNS string `yaml:"coredns"`
 	Plays   []Play `yaml:"plays"`
-	// Unjudged is how many further plays could not be judged, because this machine was too busy. Until 2026-11-28 they
-	// were not counted.
+	// Unjudged is how many further plays could not be judged, because this machine was too busy. Those of cells until
+	// 2026-11-28 were not counted.
 	Unjudged int `yaml:"unjudged,omitempty"`
 	// On is the machine and the versions in words.
 	On string `yaml:"on"`

@@ -101,6 +101,9 @@ func section(b *strings.Builder, name string, r Record) error {
 		}
 		fmt.Fprintf(b, " %s |\n", oneLine(r.remedy(p, w, base)))
 	}
+	if len(unjudged) > 0 {
+		unjudged = []string{strings.Join(unjudged, "; ")}
+	}
 	for _, list := range []struct {
 		title string
 		of    []string
