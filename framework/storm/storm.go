@@ -26,7 +26,7 @@ import (
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
-//go:embed storm.yaml
+//go:embed storm.yaml.tmpl
 var text string
 
 // MaxNodes is how many nodes a storm can have: others have to be left for their pods.
