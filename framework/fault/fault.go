@@ -42,6 +42,9 @@ type Fault struct {
 	Resources []string `yaml:"resources,omitempty" json:"resources,omitempty"`
 	// Count is the number of calls that are affected. Required without for.
 	Count int `yaml:"count,omitempty" json:"count,omitempty"`
+	// OneIn is one of how many of these calls is affected: with 5, the first, the sixth and so on. Left
+	// out, all of them are.
+	OneIn int `yaml:"oneIn,omitempty" json:"oneIn,omitempty"`
 	// For is how long the fault lasts. Required without count.
 	For strict.Duration `yaml:"for,omitempty" json:"for,omitempty"`
 
@@ -130,6 +133,9 @@ func (f Fault) String() string {
 	if len(f.Resources) > 0 {
 		text += " about " + strings.Join(f.Resources, ", ")
 	}
+	if f.OneIn > 0 {
+		text += fmt.Sprintf(", one in %d", f.OneIn)
+	}
 	return text
 }
 
@@ -201,6 +207,9 @@ func (f Fault) checkCalls(p *problems) {
 		if !resourceName.MatchString(name) {
 			p.add("resources", "%q is not a resource as in kubectl, such as nodes, pods/eviction or leases.coordination.k8s.io", name)
 		}
+	}
+	if f.OneIn != 0 && f.OneIn < 2 {
+		p.add("oneIn", "%d is less than 2", f.OneIn)
 	}
 	if f.Capacity != "" {
 		oneOf(p, "capacity", f.Capacity, []string{history.Spot, history.OnDemand})

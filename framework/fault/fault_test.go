@@ -71,8 +71,8 @@ func TestEveryKindOfFaultIsPossible(t *testing.T) {
 // of these fits.
 func TestTheWordsOfFaultsAreFew(t *testing.T) {
 	words := 1 + len(history.FaultTargets()) + len(history.FaultTypes(history.FaultTargets()...)) + reflect.TypeFor[Fault]().NumField()
-	if words > 43 {
-		t.Errorf("%d words, at most 43", words)
+	if words > 44 {
+		t.Errorf("%d words, at most 44", words)
 	}
 }
 
@@ -98,6 +98,8 @@ func TestWhatIsWrongWithAFault(t *testing.T) {
 		"for is required with type second-reader":  func(f *Fault) { f.Type, f.For, f.Count = history.SecondReader, 0, 1 },
 		`actions "PurgeQueue" is not known`:        func(f *Fault) { f.Actions = []string{"PurgeQueue"} },
 		"toAnother is not allowed with type reset": func(f *Fault) { f.ToAnother = true },
+		"oneIn 1 is less than 2":                   func(f *Fault) { f.OneIn = 1 },
+		"oneIn is not allowed with type reset":     func(f *Fault) { f.On, f.OneIn = history.OnMetadata, 5 },
 	} {
 		f := reset
 		change(&f)
@@ -163,6 +165,31 @@ func TestTheLifeOfAFault(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("recorded %q, want %q", got, want)
 	}
+}
+
+// A call that one fault leaves alone may be hit by another.
+func TestAFaultThatAffectsOneCallInThree(t *testing.T) {
+	faults := New(func(history.Event) {})
+	for _, f := range []Fault{{Name: "some", OneIn: 3, For: strict.Duration(time.Hour)}, {Name: "counted", OneIn: 2, Count: 2}} {
+		f.On, f.Type = history.OnAPI, history.Conflict
+		if _, err := faults.Begin(f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var got []string
+	for range 9 {
+		hit := faults.Take(every)
+		if hit == nil {
+			got = append(got, "none")
+			continue
+		}
+		got = append(got, hit.Name)
+		faults.Done(hit)
+	}
+	if want := []string{"some", "counted", "none", "some", "counted", "none", "some", "none", "none"}; !slices.Equal(got, want) {
+		t.Errorf("hit %q, want %q", got, want)
+	}
+	faults.Clear()
 }
 
 func TestASilentFaultLetsGoWhenAllAreCleared(t *testing.T) {

@@ -14,6 +14,7 @@ type Active struct {
 	Fault
 	undo  func()        // what is done at its end; may be nil
 	left  int           // calls that it may still hit, if Count is set
+	seen  int           // calls that it would hit without OneIn
 	open  int           // hits that are not done
 	over  chan struct{} // closed at its end; if it is silent, when all faults are cleared
 	timer *time.Timer   // nil if For is 0
@@ -116,6 +117,9 @@ func (fs *Faults) Take(hits func(Fault) bool) *Active {
 	defer fs.mu.Unlock()
 	for _, a := range fs.active {
 		if (a.Count == 0 || a.left > 0) && hits(a.Fault) {
+			if a.seen++; a.OneIn > 0 && a.seen%a.OneIn != 1 {
+				continue
+			}
 			a.left--
 			a.open++
 			return a

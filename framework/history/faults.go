@@ -65,7 +65,7 @@ type FaultKind struct {
 // FaultKinds lists every fault type on every target.
 func FaultKinds() []FaultKind {
 	ends := []string{"count", "for"}
-	with := func(fields ...string) []string { return append(fields, ends...) }
+	with := func(fields ...string) []string { return append(fields, "count", "for", "oneIn") }
 	return []FaultKind{
 		{On: OnQueue, Type: Delay, Requires: []string{"by"}, Allows: with("actions")},
 		{On: OnQueue, Type: Throttle, Allows: with("actions", "code"), Codes: []ErrorCode{ThrottlingException, RequestThrottled}},
@@ -88,7 +88,7 @@ func FaultKinds() []FaultKind {
 		{On: OnAPI, Type: Denied, Allows: with("verbs", "resources")},
 		{On: OnAPI, Type: Reset, Allows: with("verbs", "resources")},
 		{On: OnAPI, Type: BlackHole, Allows: with("verbs", "resources", "silent")},
-		{On: OnAPI, Type: WatchEnded, Allows: with("resources")},
+		{On: OnAPI, Type: WatchEnded, Allows: append(ends, "resources")},
 		{On: OnAPI, Type: LostAnswer, Allows: with("verbs", "resources")},
 
 		{On: OnEC2, Type: NoCapacity, Allows: with("code", "capacity"), Codes: []ErrorCode{InsufficientInstanceCapacity, MaxSpotInstanceCountExceeded, VcpuLimitExceeded, SpotMaxPriceTooLow}},
