@@ -16,9 +16,10 @@ import (
 
 // Where the cluster's nodes claim to be, and the addresses inside the cluster.
 const (
-	Region        = "ap-northeast-2"
-	Zone          = "ap-northeast-2a"
-	PodSubnet     = "10.244.0.0/16"
+	Region = "ap-northeast-2"
+	Zone   = "ap-northeast-2a"
+	// PodSubnet has a range of 254 addresses for each of 1,024 nodes: a fleet has hundreds of them.
+	PodSubnet     = "10.244.0.0/14"
 	serviceSubnet = "10.96.0.0/16"
 )
 

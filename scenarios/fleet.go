@@ -21,8 +21,8 @@ const FleetNodes = "fleet"
 // FleetPrefix begins the names that stand for single nodes of the fleet, such as fleet-1.
 const FleetPrefix = FleetNodes + "-"
 
-// maxFleet bounds the nodes of a fleet: each node of a cluster has a range of 256 pod addresses, and there are 256 of these.
-const maxFleet = 240
+// maxFleet bounds the nodes of a fleet: a storm of 500 nodes, and others that take their pods.
+const maxFleet = 620
 
 // maxNotices bounds the time in which the notices of a fleet are sent: the last comes well before the deadline of the first.
 const maxNotices = time.Minute

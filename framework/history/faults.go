@@ -88,7 +88,7 @@ func FaultKinds() []FaultKind {
 		{On: OnAPI, Type: Denied, Allows: with("verbs", "resources")},
 		{On: OnAPI, Type: Reset, Allows: with("verbs", "resources")},
 		{On: OnAPI, Type: BlackHole, Allows: with("verbs", "resources", "silent")},
-		{On: OnAPI, Type: WatchEnded, Allows: append(ends, "resources")},
+		{On: OnAPI, Type: WatchEnded, Allows: append([]string{"resources"}, ends...)},
 		{On: OnAPI, Type: LostAnswer, Allows: with("verbs", "resources")},
 
 		{On: OnEC2, Type: NoCapacity, Allows: with("code", "capacity"), Codes: []ErrorCode{InsufficientInstanceCapacity, MaxSpotInstanceCountExceeded, VcpuLimitExceeded, SpotMaxPriceTooLow}},

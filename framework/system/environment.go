@@ -21,7 +21,7 @@ func (s *System) environment(ctx context.Context, from images) map[string]string
 	env := map[string]string{
 		"cluster": s.opts.Cluster, "node-image": from.nodes.Image, "localstack-image": from.localstack, "spotdrill-image": s.Image,
 		"engine": s.engine.Name, "kube-proxy": string(s.opts.ProxyMode),
-		"engine-cpu-weight": s.parentWeight, "priority": s.priority, "node-cpu-weights": s.Cluster.Weights(ctx), "node-system": s.NodeSystem.Words,
+		"engine-cpu-weight": s.parentWeight, "priority": s.priority, "processors": s.awake, "node-cpu-weights": s.Cluster.Weights(ctx), "node-system": s.NodeSystem.Words,
 	}
 	if v, err := s.engine.Version(ctx); err == nil {
 		env["engine"] += " " + v

@@ -115,6 +115,9 @@ func (s *System) restoreNodes(ctx context.Context, joining Joining) (repaired []
 func (s *System) raiseParent(ctx context.Context) {
 	s.parentWeight = s.engine.RaiseParent(ctx, s.localStackName())
 	s.priority = engine.RaisePriority()
+	if s.awake == "" {
+		s.awake = engine.KeepAwake()
+	}
 }
 
 // restoreWith restores the nodes while a handler that has objects for workers starts. It is

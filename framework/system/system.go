@@ -104,6 +104,7 @@ type System struct {
 
 	parentWeight string // of the engine's control group, in words
 	priority     string // of this process, in words
+	awake        string // whether the processors are kept from halting, in words
 }
 
 // Binary is the static spotdrill binary that runs in the cluster.
@@ -186,7 +187,7 @@ func (s *System) up(ctx context.Context) error {
 	if s.NodeSystem, err = s.Cluster.System(ctx); err != nil {
 		return err
 	}
-	s.opts.Log("  CPU weight of all containers: %s; this process: %s", s.parentWeight, s.priority)
+	s.opts.Log("  CPU weight of all containers: %s; this process: %s; processors: %s", s.parentWeight, s.priority, s.awake)
 	s.Environment = s.environment(ctx, images)
 	return nil
 }
