@@ -67,7 +67,7 @@ func keepAwake(core int, mount string) error {
 	if err != nil {
 		return err
 	}
-	cmd := exec.Command("/bin/sh", "-c", spin, "awake", strconv.Itoa(os.Getpid())) //nolint:noctx,gosec // it ends with this process; the text is the program's own
+	cmd := exec.Command("/bin/sh", "-c", spin, "awake", strconv.Itoa(os.Getpid())) //nolint:noctx // it ends with this process
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("keep processor %d awake: %w", core, err)

@@ -116,14 +116,16 @@ func (fs *Faults) Take(hits func(Fault) bool) *Active {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	for _, a := range fs.active {
-		if (a.Count == 0 || a.left > 0) && hits(a.Fault) {
-			if a.seen++; a.OneIn > 0 && a.seen%a.OneIn != 1 {
-				continue
-			}
-			a.left--
-			a.open++
-			return a
+		if a.Count > 0 && a.left <= 0 || !hits(a.Fault) {
+			continue
 		}
+		a.seen++
+		if a.OneIn > 0 && a.seen%a.OneIn != 1 {
+			continue
+		}
+		a.left--
+		a.open++
+		return a
 	}
 	return nil
 }
