@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"syscall"
 
@@ -25,8 +24,8 @@ const spin = `while kill -0 "$1"; do i=0; while [ $i -lt 1000 ]; do i=$((i+1)); 
 // KeepAwake keeps the processors of a virtual machine from halting until this process ends, and returns in words what it
 // did, or why it did nothing. A processor that has nothing to do halts, and its host runs it again when it likes: the machine
 // waits most when it is half busy, as in a drill. So a process of the kernel's lowest priority (SCHED_IDLE, sched(7)) runs on
-// each processor; any other process comes before it. It is only done where a host takes processor time (steal in
-// proc_stat(5)).
+// each processor that this process may use; any other process comes before it. It is only done where a host takes processor
+// time (steal in proc_stat(5)).
 func KeepAwake() string {
 	taken, err := takenByHost(procfs.DefaultMountPoint)
 	switch {
@@ -35,10 +34,19 @@ func KeepAwake() string {
 	case taken < leastTaken:
 		return "not kept awake: no host takes processor time"
 	}
-	for core := range runtime.NumCPU() {
-		if err := keepAwake(core, cgroupMount); err != nil {
-			return "not kept awake: " + inWords(err)
+	var own unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &own); err != nil {
+		return "not kept awake: " + err.Error()
+	}
+	kept, allowed := 0, own.Count()
+	for core := 0; kept < allowed; core++ {
+		if !own.IsSet(core) {
+			continue
 		}
+		if err := keepAwake(core, cgroupMount); err != nil {
+			return fmt.Sprintf("%d of %d kept awake: %s", kept, allowed, inWords(err))
+		}
+		kept++
 	}
 	return fmt.Sprintf("kept awake: the host took %.0f %% of the processor time since boot", 100*taken)
 }
