@@ -24,6 +24,7 @@ import (
 	"github.com/spotdrill/spotdrill/framework/session"
 	"github.com/spotdrill/spotdrill/framework/strict"
 	"github.com/spotdrill/spotdrill/framework/system"
+	"github.com/spotdrill/spotdrill/framework/wrap"
 	"github.com/spotdrill/spotdrill/scenarios"
 	"github.com/spotdrill/spotdrill/suites/flags"
 	"github.com/spotdrill/spotdrill/suites/platforms/measured"
@@ -41,12 +42,8 @@ const (
 	nightly = 2
 )
 
-// rounds is how often the attempts at one play are begun at most: losses of a few queries are noise on a machine whose host
-// takes some of its processors, and none of them may be counted.
-const rounds = 3
-
 // playTimeout bounds one play, with its attempts.
-const playTimeout = rounds * session.MaxAttempts * 6 * time.Minute
+const playTimeout = session.MaxAttempts * 6 * time.Minute
 
 var (
 	drillFlag    = flags.AddDrill()
@@ -245,22 +242,18 @@ func (p *platform) measure(ctx context.Context, c cell) error {
 	return measured.WritePage(page, scenarios.Platforms(), now)
 }
 
-// play plays a scenario until it can be judged. The error is why it cannot be.
+// play plays a scenario until it can be judged. If it cannot be, the play has what it can have lost at most, or the error is why
+// not even that is known.
 func (p *platform) play(ctx context.Context, name string, scenario scenarios.Scenario) (play measured.Play, attempts int, err error) {
-	for n := range rounds {
-		if n > 0 {
-			GinkgoWriter.Printf("%d attempts could not be judged, the last because of %v; beginning again\n", attempts, err)
-		}
-		entry, failed := p.session.Attempts(ctx, filepath.Join(name, fmt.Sprintf("round-%d", n+1)), scenario, p.under)
-		if failed != nil {
-			return play, attempts, failed
-		}
-		attempts += entry.Attempts
-		if play, err = measured.PlayOf(entry.Result); err == nil {
-			return play, attempts, nil
-		}
+	entry, err := p.session.Attempts(ctx, name, scenario, p.under)
+	if err != nil {
+		return play, entry.Attempts, err
 	}
-	return play, attempts, fmt.Errorf("cannot be judged after %d attempts: %w", attempts, err)
+	play, err = measured.PlayOf(entry.Result)
+	if play.AtMost {
+		err = nil
+	}
+	return play, entry.Attempts, wrap.Errorf(err, "cannot be judged after %d attempts", entry.Attempts)
 }
 
 // tag is that of an image.

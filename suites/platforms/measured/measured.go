@@ -69,17 +69,20 @@ type Cell struct {
 	// CoreDNS are the settings in words.
 	CoreDNS string `yaml:"coredns"`
 	Plays   []Play `yaml:"plays"`
-	// Unjudged is how many further plays could not be judged, because this machine was too busy. Those of cells until
-	// 2026-11-28 were not counted.
+	// Unjudged is how many attempts could not be judged, because this machine was too busy, besides those that plays are
+	// taken from. Those of cells until 2026-11-28 were not counted.
 	Unjudged int `yaml:"unjudged,omitempty"`
 	// On is the machine and the versions in words.
 	On string `yaml:"on"`
 }
 
-// Play is one drill that could be judged.
+// Play is one drill.
 type Play struct {
 	Fresh Ports `yaml:"fresh"`
 	Fixed Ports `yaml:"fixed"`
+	// AtMost reports whether no attempt could be judged, because this machine was too busy: the cluster lost as many at
+	// most as the last one shows, and perhaps none.
+	AtMost bool `yaml:"atMost,omitempty"`
 }
 
 // Ports is what became of the queries from fresh or from fixed ports.
@@ -91,20 +94,30 @@ type Ports struct {
 }
 
 // PlayOf is what a drill of Scenario measured. The error is why it cannot be judged.
-func PlayOf(r verdict.Result) (Play, error) {
+func PlayOf(r verdict.Result) (play Play, err error) {
+	err = errors.New("the drill has no verdict on its queries")
 	for _, v := range r.Verdicts {
 		switch {
-		case v.ID == verdict.IDOfDNSLost && (v.Outcome == verdict.Pass || v.Outcome == verdict.Fail):
+		case v.ID != verdict.IDOfDNSLost && v.ID != verdict.IDOfHarness && v.ID != verdict.IDOfRun:
+		case v.ID != verdict.IDOfDNSLost && v.Outcome != verdict.Pass:
+			return Play{}, fmt.Errorf("%s: %s", v.Check, v.Got)
+		case v.ID == verdict.IDOfDNSLost:
 			n := v.Numbers
 			if v.Counted != nil {
 				n = v.Counted.Numbers()
 			}
-			return Play{portsOf(n, "fresh"), portsOf(n, "fixed")}, nil
-		case v.Outcome != verdict.Pass && (v.ID == verdict.IDOfDNSLost || v.ID == verdict.IDOfHarness || v.ID == verdict.IDOfRun):
-			return Play{}, fmt.Errorf("%s: %s", v.Check, v.Got)
+			// With a premise that does not hold, such as a prober that was late, what it asked bounds nothing.
+			bounded := v.Noise && v.Premise == ""
+			judged := v.Outcome == verdict.Pass || v.Outcome == verdict.Fail
+			if judged || bounded {
+				play = Play{portsOf(n, "fresh"), portsOf(n, "fixed"), bounded}
+			}
+			if err = nil; !judged {
+				err = fmt.Errorf("%s: %s", v.Check, v.Got)
+			}
 		}
 	}
-	return Play{}, errors.New("the drill has no verdict on its queries")
+	return play, err
 }
 
 func portsOf(n map[string]float64, mode string) Ports {

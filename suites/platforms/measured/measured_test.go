@@ -65,7 +65,7 @@ func sample(t *testing.T) Cell {
 	return Cell{
 		Platform: "k3s", Way: way.Name, Settings: Shipped, Date: "2026-11-28", Digest: base.Digest(), CoreDNS: "lameduck 0s",
 		Plays: []Play{
-			{ports(1000, 3, time.Second), ports(900, 0, 0)}, {ports(1100, 9, 2*time.Second), ports(900, 0, 0)}, {ports(1000, 3, 2500*time.Millisecond), ports(901, 0, 0)},
+			{Fresh: ports(1000, 3, time.Second), Fixed: ports(900, 0, 0)}, {Fresh: ports(1100, 9, 2*time.Second), Fixed: ports(900, 0, 0)}, {Fresh: ports(1000, 3, 2500*time.Millisecond), Fixed: ports(901, 0, 0)},
 		},
 		On: "here",
 	}
@@ -91,6 +91,12 @@ func TestTheTableShowsTheWorstPlayAndTheRange(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	bound := c
+	bound.Plays = slices.Clone(c.Plays)
+	bound.Plays[2].AtMost = true
+	if most, err := Tables([]string{"k3s"}, Record{Cells: []Cell{bound}}); err != nil || !strings.Contains(most, "| at most 9 of 1,100, 2.5 s (3 to 9, 1.0 s to 2.5 s) | 0 of 900, 0 s |") {
+		t.Errorf("with a play that could not be judged: %v, %s", err, most)
+	}
 	const old = ", before the preset or the scenario changed"
 	for _, want := range []string{
 		"| [k3s](#k3s) | not measured | 9, 2.5 s | not measured |",
@@ -109,7 +115,7 @@ func TestTheTableShowsTheWorstPlayAndTheRange(t *testing.T) {
 // What brings a way to zero is named with what it was; and that nothing did, or nobody knows, is not hidden.
 func TestTheTableNamesWhatBringsItToZero(t *testing.T) {
 	zero := func(c Cell) Cell {
-		c.Plays = []Play{{ports(9, 0, 0), ports(9, 0, 0)}, {ports(9, 0, 0), ports(9, 0, 0)}, {ports(9, 0, 0), ports(9, 0, 0)}}
+		c.Plays = []Play{{Fresh: ports(9, 0, 0), Fixed: ports(9, 0, 0)}, {Fresh: ports(9, 0, 0), Fixed: ports(9, 0, 0)}, {Fresh: ports(9, 0, 0), Fixed: ports(9, 0, 0)}}
 		return c
 	}
 	shipped := sample(t)
@@ -159,7 +165,7 @@ func TestTheTableNamesWhatBringsItToZero(t *testing.T) {
 }
 
 func TestWhatIsToBeMeasured(t *testing.T) {
-	none := Play{ports(9, 0, 0), ports(9, 0, 0)}
+	none := Play{Fresh: ports(9, 0, 0), Fixed: ports(9, 0, 0)}
 	for name, c := range map[string]struct {
 		platform, way string
 		lost          *int // as shipped; nil if that was not measured
@@ -232,10 +238,19 @@ func TestOnlyAPlayThatIsJudgedHasFigures(t *testing.T) {
 			t.Errorf("%s: %+v, %v", o, p, err)
 		}
 	}
+	noise := result(verdict.IDOfDNSLost, verdict.Unknown, nil)
+	noise.Verdicts[0].Noise = true
+	if p, err := PlayOf(noise); err == nil || !p.AtMost || p.Fresh != ports(100, 2, 1500*time.Millisecond) {
+		t.Errorf("of what may be noise: %+v, %v", p, err)
+	}
+	late := result(verdict.IDOfDNSLost, verdict.Unknown, nil)
+	late.Verdicts[0].Noise, late.Verdicts[0].Premise = true, "prober"
+	broken := result(verdict.IDOfHarness, verdict.Fail, nil)
+	broken.Verdicts = append(broken.Verdicts, noise.Verdicts...)
 	for _, r := range []verdict.Result{
-		result(verdict.IDOfDNSLost, verdict.Unknown, nil), result(verdict.IDOfHarness, verdict.Fail, nil), result(verdict.IDOfRun, verdict.Unknown, nil), {},
+		late, broken, result(verdict.IDOfDNSLost, verdict.Unknown, nil), result(verdict.IDOfHarness, verdict.Fail, nil), result(verdict.IDOfRun, verdict.Unknown, nil), {},
 	} {
-		if p, err := PlayOf(r); err == nil {
+		if p, err := PlayOf(r); err == nil || p != (Play{}) {
 			t.Errorf("%+v has the figures %+v", r, p)
 		}
 	}

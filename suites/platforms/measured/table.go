@@ -43,7 +43,7 @@ func Tables(names []string, r Record) (string, error) {
 				lost, window := c.worst(func(p Play) Ports {
 					return Ports{p.Fresh.Asked + p.Fixed.Asked, p.Fresh.Lost + p.Fixed.Lost, max(p.Fresh.Window, p.Fixed.Window)}
 				})
-				text = english("%d, %s", lost, seconds(window))
+				text = c.bounds(lost) + english("%d, %s", lost, seconds(window))
 			}
 			fmt.Fprintf(&b, " %s |", text)
 		}
@@ -138,6 +138,9 @@ func (r Record) remedy(p *scenarios.Platform, w Way, base scenarios.Scenario) st
 	case proposed.lost() == 0:
 		return changed
 	}
+	if proposed.bounds(proposed.lost()) != "" {
+		return english("not known: at most %d lost with %s", proposed.lost(), changed)
+	}
 	return english("nothing that was tried: up to %d lost with %s", proposed.lost(), changed)
 }
 
@@ -183,11 +186,19 @@ func (c Cell) text(of func(Play) Ports) string {
 	for _, p := range c.Plays {
 		leastLost, leastWindow = min(leastLost, of(p).Lost), min(leastWindow, of(p).Window)
 	}
-	text := english("%d of %d, %s", of(worst).Lost, of(worst).Asked, seconds(window))
+	text := c.bounds(lost) + english("%d of %d, %s", of(worst).Lost, of(worst).Asked, seconds(window))
 	if leastLost != lost || leastWindow != window {
 		text += english(" (%d to %d, %s to %s)", leastLost, lost, seconds(leastWindow), seconds(window))
 	}
 	return text
+}
+
+// bounds is "at most " if a play of the cell shows no more than a bound.
+func (c Cell) bounds(lost int) string {
+	if lost > 0 && slices.ContainsFunc(c.Plays, func(p Play) bool { return p.AtMost }) {
+		return "at most "
+	}
+	return ""
 }
 
 // english is a text whose numbers are grouped: 12,345.
