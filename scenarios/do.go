@@ -30,6 +30,7 @@ const (
 	Scale     Verb = "scale"     // another number of replicas, or of virtual nodes
 	Start     Verb = "start"     // start what was stopped
 	Stop      Verb = "stop"      // stop it, for a time or until the end
+	Touch     Verb = "touch"     // change its object in a way that means nothing
 	Uncordon  Verb = "uncordon"  // kubectl uncordon
 	Unlabel   Verb = "unlabel"   // remove the labels that the handler's pods need
 	Upgrade   Verb = "upgrade"   // the next version

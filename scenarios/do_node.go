@@ -36,6 +36,10 @@ func nodeActions() map[Verb]action {
 				return d.Node + " is uncordoned"
 			},
 		},
+		Touch: {
+			needs: []string{"node"}, validate: operated, effect: onNode,
+			text: func(d Do) string { return "somebody else changes the Node object of " + d.Node },
+		},
 		Delete: {
 			needs: []string{"node"}, allows: []string{"name"}, effect: alone(Recovery),
 			text: func(d Do) string { return "the Node object of " + d.Node + " is deleted" },

@@ -36,6 +36,9 @@ func (f Fault) validate(where string, in *scope, p *problems) {
 	if f.Node != "" {
 		in.node(where, f.Node, p)
 	}
+	if f.AtNode() != "" {
+		oneOf(p, where+".at", f.AtNode(), in.Nodes)
+	}
 	if node, ok := in.Scenario.Nodes[f.Node]; ok && node.Capacity != string(coredns.OnSpot) {
 		p.add(where+".node", "%q has capacity %s: only spot nodes have the service here", f.Node, node.Capacity)
 	}

@@ -12,8 +12,10 @@ import (
 )
 
 // mostWords is how many words a scenario's author may meet. Before you raise it, look for a word that
-// shows the same: a verb on another target, a fault of another target, a setting of a handler.
-const mostWords = 128
+// shows the same: a verb on another target, a fault of another target, a setting of a handler. The last
+// were a call that is held, a watch that is stale and a node that is touched: only with these does something
+// happen between what a handler reads and what it writes.
+const mostWords = 131
 
 func TestAnAuthorMeetsFewWords(t *testing.T) {
 	var faults []history.FaultType

@@ -40,15 +40,20 @@ type Fault struct {
 	// Resources are what the affected calls are about, on the API server, as in kubectl: nodes,
 	// pods/eviction, leases.coordination.k8s.io. Left out, all of them are.
 	Resources []string `yaml:"resources,omitempty" json:"resources,omitempty"`
-	// Count is the number of calls that are affected. Required without for.
+	// At is the call at which the fault starts, by what it does and its number since the fault's step:
+	// patch nodes victim #1, create pods/eviction #2, DeleteMessage #1. Left out, it starts with its step. Without
+	// actions, verbs and resources, calls of that kind are affected, and one of them unless count or for is given.
+	// Of ReceiveMessage, only answers with messages count.
+	At string `yaml:"at,omitempty" json:"at,omitempty"`
+	// Count is the number of calls that are affected. Required without for and at.
 	Count int `yaml:"count,omitempty" json:"count,omitempty"`
 	// OneIn is one of how many of these calls is affected: with 5, the first, the sixth and so on. Left
 	// out, all of them are.
 	OneIn int `yaml:"oneIn,omitempty" json:"oneIn,omitempty"`
-	// For is how long the fault lasts. Required without count.
+	// For is how long the fault lasts, from its start. Required without count and at.
 	For strict.Duration `yaml:"for,omitempty" json:"for,omitempty"`
 
-	// By is the delay of each answer, with type delay.
+	// By is the delay of each answer, with type delay, or of each call, with type held.
 	By strict.Duration `yaml:"by,omitempty" json:"by,omitempty"`
 	// Code is the error code; docs/faults.md lists those of each type. Only client-error
 	// requires it.
@@ -73,10 +78,18 @@ type Fault struct {
 	Capacity string `yaml:"capacity,omitempty" json:"capacity,omitempty"`
 }
 
+// receive is the action that a fault can only start at if its answer has messages.
+const receive = "ReceiveMessage"
+
+// ofAnswers are the types of the queue that a fault can have that starts at receive.
+func ofAnswers() []history.FaultType {
+	return []history.FaultType{history.Delay, history.LostAnswer, history.Duplicate}
+}
+
 // Actions lists the calls that a fault of the queue can be limited to: those that a handler makes.
 func Actions() []string {
 	return []string{
-		"ReceiveMessage", "DeleteMessage", "DeleteMessageBatch", "ChangeMessageVisibility", "ChangeMessageVisibilityBatch",
+		receive, "DeleteMessage", "DeleteMessageBatch", "ChangeMessageVisibility", "ChangeMessageVisibilityBatch",
 		"GetQueueUrl", "GetQueueAttributes",
 	}
 }
@@ -132,6 +145,9 @@ func (f Fault) String() string {
 	}
 	if len(f.Resources) > 0 {
 		text += " about " + strings.Join(f.Resources, ", ")
+	}
+	if f.At != "" {
+		text += ", from " + f.At
 	}
 	if f.OneIn > 0 {
 		text += fmt.Sprintf(", one in %d", f.OneIn)
@@ -208,6 +224,14 @@ func (f Fault) checkCalls(p *problems) {
 			p.add("resources", "%q is not a resource as in kubectl, such as nodes, pods/eviction or leases.coordination.k8s.io", name)
 		}
 	}
+	if f.At != "" {
+		switch at, err := ParsePoint(f.On, f.At); {
+		case err != nil:
+			p.add("at", "%v", err)
+		case at.Call == receive && !slices.Contains(ofAnswers(), f.Type):
+			p.add("at", "%q requires a type that changes answers (%s): only those with messages count", f.At, strings.Join(history.Words(ofAnswers()), ", "))
+		}
+	}
 	if f.OneIn != 0 && f.OneIn < 2 {
 		p.add("oneIn", "%d is less than 2", f.OneIn)
 	}
@@ -222,7 +246,7 @@ func (f Fault) checkEnd(kind history.FaultKind, p *problems) {
 	switch {
 	case f.Count < 0:
 		p.add("count", "%d is less than 0", f.Count)
-	case f.Count == 0 && lasts <= 0 && !slices.Contains(kind.Requires, "for"):
+	case f.Count == 0 && lasts <= 0 && f.At == "" && !slices.Contains(kind.Requires, "for"):
 		p.add("", "requires count, for or both: a fault must end")
 	}
 	switch {

@@ -71,8 +71,8 @@ func TestEveryKindOfFaultIsPossible(t *testing.T) {
 // of these fits.
 func TestTheWordsOfFaultsAreFew(t *testing.T) {
 	words := 1 + len(history.FaultTargets()) + len(history.FaultTypes(history.FaultTargets()...)) + reflect.TypeFor[Fault]().NumField()
-	if words > 44 {
-		t.Errorf("%d words, at most 44", words)
+	if words > 47 {
+		t.Errorf("%d words, at most 47", words)
 	}
 }
 
@@ -99,6 +99,8 @@ func TestWhatIsWrongWithAFault(t *testing.T) {
 		`actions "PurgeQueue" is not known`:        func(f *Fault) { f.Actions = []string{"PurgeQueue"} },
 		"toAnother is not allowed with type reset": func(f *Fault) { f.ToAnother = true },
 		"oneIn 1 is less than 2":                   func(f *Fault) { f.OneIn = 1 },
+		`at "sometimes" is not a call`:             func(f *Fault) { f.At = "sometimes" },
+		`requires a type that changes answers (`:   func(f *Fault) { f.At = "ReceiveMessage #1" },
 		"oneIn is not allowed with type reset":     func(f *Fault) { f.On, f.OneIn = history.OnMetadata, 5 },
 	} {
 		f := reset
@@ -165,6 +167,75 @@ func TestTheLifeOfAFault(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("recorded %q, want %q", got, want)
 	}
+}
+
+// It starts at the second call of its kind, affects that one, and its time counts from there.
+func TestAFaultThatStartsAtACall(t *testing.T) {
+	faults := New(func(history.Event) {})
+	var begun []*Active
+	for _, f := range []Fault{{Name: "one"}, {Name: "timed", For: strict.Duration(100 * time.Millisecond)}} {
+		f.On, f.Type, f.At = history.OnAPI, history.BlackHole, "patch nodes n1 #2"
+		a, err := faults.Begin(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		begun = append(begun, a)
+	}
+	time.Sleep(150 * time.Millisecond)
+	for n, call := range []struct{ verb, node string }{{"patch", "n1"}, {"patch", "n2"}, {"get", "n1"}, {"patch", "n1"}} {
+		if faults.Take(every) != nil {
+			t.Errorf("it hits before call %d", n+1)
+		}
+		faults.Reach(history.OnAPI, call.verb, "nodes", call.node)
+	}
+	for _, want := range begun {
+		if hit := faults.Take(every); hit != want {
+			t.Errorf("hit by %v, want %s", hit, want.Name)
+		}
+	}
+	faults.Done(begun[0])
+	if faults.Has(begun[0]) {
+		t.Error("without count and for, it is not over after one call")
+	}
+	<-begun[1].Over()
+}
+
+func TestPoints(t *testing.T) {
+	for text, on := range map[string]history.FaultTarget{
+		"patch nodes victim #1": history.OnAPI, "create pods/eviction #12": history.OnAPI, "get leases.coordination.k8s.io #1": history.OnAPI, "DeleteMessage #3": history.OnQueue,
+	} {
+		if p, err := ParsePoint(on, text); err != nil || p.String() != text {
+			t.Errorf("%q is %q, %v", text, p, err)
+		}
+	}
+	for text, want := range map[string]string{
+		"patch nodes victim":    "is not a call on api and its number",
+		"patch nodes victim #0": "is not a call on api and its number",
+		"patch #1":              "is not a call on api and its number",
+		"pathc nodes #1":        `did you mean "patch"`,
+		"patch Nodes #1":        "is not a resource as in kubectl",
+		"get pods victim #1":    "is only possible with nodes",
+	} {
+		if _, err := ParsePoint(history.OnAPI, text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: error %v, want %q", text, err, want)
+		}
+	}
+	f := Fault{On: history.OnAPI, At: "patch nodes victim #1"}
+	if f.AtNode() != "victim" || f.WithAtNode("worker2").At != "patch nodes worker2 #1" {
+		t.Errorf("%q of %q", f.WithAtNode("worker2").At, f.AtNode())
+	}
+}
+
+func FuzzParsePoint(f *testing.F) {
+	f.Add("patch nodes victim #1")
+	f.Add("DeleteMessage #1")
+	f.Fuzz(func(t *testing.T, text string) {
+		for _, on := range []history.FaultTarget{history.OnAPI, history.OnQueue} {
+			if p, err := ParsePoint(on, text); err == nil && p.String() != text {
+				t.Errorf("%q is written as %q", text, p)
+			}
+		}
+	})
 }
 
 // A call that one fault leaves alone may be hit by another.

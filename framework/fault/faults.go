@@ -12,6 +12,8 @@ import (
 // Active is a fault that has begun.
 type Active struct {
 	Fault
+	at    Point         // the call at which it starts
+	waits int           // calls until then; 0 if it has started
 	undo  func()        // what is done at its end; may be nil
 	left  int           // calls that it may still hit, if Count is set
 	seen  int           // calls that it would hit without OneIn
@@ -57,6 +59,12 @@ func (fs *Faults) BeginWith(f Fault, do func() (undo func(), err error)) (*Activ
 		return nil, fmt.Errorf("fault %s is already active", f.Name)
 	}
 	a := &Active{Fault: f, left: f.Count, over: make(chan struct{})}
+	if at, ok := f.point(); ok {
+		a.at, a.waits = at, at.N
+		if f.Count == 0 && f.For == 0 {
+			a.Count, a.left = 1, 1
+		}
+	}
 	fs.record(history.NewFaultBegun(a.Name, a.Type))
 	if do != nil {
 		undo, err := do()
@@ -66,14 +74,35 @@ func (fs *Faults) BeginWith(f Fault, do func() (undo func(), err error)) (*Activ
 		a.undo = undo
 	}
 	fs.active = append(fs.active, a)
-	if f.For > 0 {
-		a.timer = time.AfterFunc(f.For.D(), func() {
+	if a.waits == 0 {
+		fs.start(a)
+	}
+	return a, nil
+}
+
+// start makes a fault hit calls. The caller holds mu.
+func (fs *Faults) start(a *Active) {
+	if a.For > 0 {
+		a.timer = time.AfterFunc(a.For.D(), func() {
 			fs.mu.Lock()
 			defer fs.mu.Unlock()
 			fs.end(a, "time")
 		})
 	}
-	return a, nil
+}
+
+// Reach counts a call, and starts the faults that start at it. It is called once for each call, before Take.
+func (fs *Faults) Reach(on history.FaultTarget, call, resource, node string) {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	for _, a := range fs.active {
+		if a.waits == 0 || a.On != on || !a.at.Is(call, resource, node) {
+			continue
+		}
+		if a.waits--; a.waits == 0 {
+			fs.start(a)
+		}
+	}
 }
 
 // Clear ends every fault, and lets every call go.
@@ -116,7 +145,7 @@ func (fs *Faults) Take(hits func(Fault) bool) *Active {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	for _, a := range fs.active {
-		if a.Count > 0 && a.left <= 0 || !hits(a.Fault) {
+		if a.waits > 0 || a.Count > 0 && a.left <= 0 || !hits(a.Fault) {
 			continue
 		}
 		a.seen++

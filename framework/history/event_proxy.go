@@ -133,3 +133,16 @@ func SQSPermission(action string) string {
 	}
 	return action
 }
+
+// KubectlName is the resource of an APICall as in kubectl: resource.group/subresource.
+func KubectlName(resource string) string {
+	group, rest, _ := strings.Cut(resource, "/")
+	name, subresource, sub := strings.Cut(rest, "/")
+	if group != "" {
+		name += "." + group
+	}
+	if sub {
+		name += "/" + subresource
+	}
+	return name
+}

@@ -42,6 +42,8 @@ const (
 	Conflict   FaultType = "conflict"    // calls are refused: HTTP 409
 	Denied     FaultType = "denied"      // calls are refused as by an admission webhook: HTTP 403
 	WatchEnded FaultType = "watch-ended" // the server ends watches, as it does after some minutes
+	Held       FaultType = "held"        // each call is forwarded late
+	Stale      FaultType = "stale"       // the events of watches come late
 
 	NoCapacity     FaultType = "no-capacity"     // EC2 launches nothing: no capacity, a limit, or too low a price
 	EndedLaunch    FaultType = "ended-launch"    // what EC2 launches ends before its node registers
@@ -65,7 +67,7 @@ type FaultKind struct {
 // FaultKinds lists every fault type on every target.
 func FaultKinds() []FaultKind {
 	ends := []string{"count", "for"}
-	with := func(fields ...string) []string { return append(fields, "count", "for", "oneIn") }
+	with := func(fields ...string) []string { return slices.Concat(fields, ends, []string{"oneIn", "at"}) }
 	return []FaultKind{
 		{On: OnQueue, Type: Delay, Requires: []string{"by"}, Allows: with("actions")},
 		{On: OnQueue, Type: Throttle, Allows: with("actions", "code"), Codes: []ErrorCode{ThrottlingException, RequestThrottled}},
@@ -90,8 +92,10 @@ func FaultKinds() []FaultKind {
 		{On: OnAPI, Type: BlackHole, Allows: with("verbs", "resources", "silent")},
 		{On: OnAPI, Type: WatchEnded, Allows: append([]string{"resources"}, ends...)},
 		{On: OnAPI, Type: LostAnswer, Allows: with("verbs", "resources")},
+		{On: OnAPI, Type: Held, Requires: []string{"by"}, Allows: with("verbs", "resources")},
+		{On: OnAPI, Type: Stale, Requires: []string{"for"}, Allows: []string{"resources", "at"}},
 
-		{On: OnEC2, Type: NoCapacity, Allows: with("code", "capacity"), Codes: []ErrorCode{InsufficientInstanceCapacity, MaxSpotInstanceCountExceeded, VcpuLimitExceeded, SpotMaxPriceTooLow}},
+		{On: OnEC2, Type: NoCapacity, Allows: append([]string{"code", "capacity", "oneIn"}, ends...), Codes: []ErrorCode{InsufficientInstanceCapacity, MaxSpotInstanceCountExceeded, VcpuLimitExceeded, SpotMaxPriceTooLow}},
 		{On: OnEC2, Type: EndedLaunch, Allows: ends},
 		{On: OnEC2, Type: UnjoinedLaunch, Allows: ends},
 		{On: OnEC2, Type: UnreadyLaunch, Allows: ends},

@@ -169,6 +169,7 @@ const (
 	DeleteNode   Operation = "delete-node"                // the Node object is deleted, and its kubelet goes on
 	RejoinNode   Operation = "rejoin"                     // the kubelet of a deleted Node starts again and registers it, with the same instance
 	RejoinNoID   Operation = "rejoin-without-provider-id" // the same, but the Node has no providerID
+	TouchNode    Operation = "touch"                      // an annotation of the Node object is set and removed
 	StopKubelet  Operation = "stop-kubelet"               // no status, no new pods, and none ends; the node becomes NotReady
 	DrainNode    Operation = "drain"                      // kubectl drain
 	StartAgain   Operation = "start-instance"             // an instance that was taken by a notice to stop starts again, as the same

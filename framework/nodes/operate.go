@@ -65,6 +65,21 @@ func Uncordon(ctx context.Context, client kubernetes.Interface, node string) err
 	return wrap.Errorf(err, "uncordon node %s", node)
 }
 
+// touched is an annotation that nobody reads.
+const touched = "spotdrill.dev/touched"
+
+// Touch changes a Node object twice and leaves it as it was, but for its resourceVersion: a write that names the one before is a
+// conflict.
+func Touch(ctx context.Context, client kubernetes.Interface, node string) error {
+	for _, value := range []string{`"true"`, "null"} {
+		patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%s}}}`, touched, value)
+		if _, err := client.CoreV1().Nodes().Patch(ctx, node, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+			return fmt.Errorf("touch node %s: %w", node, err)
+		}
+	}
+	return nil
+}
+
 // Readmit marks a node schedulable and removes the taints that leftovers names. What the
 // handler wrote into annotations stays, since an operator does not know it.
 func Readmit(ctx context.Context, client kubernetes.Interface, node string, leftovers func(key string) bool) error {

@@ -98,6 +98,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		r.Body = rest{io.MultiReader(bytes.NewReader(body), r.Body), r.Body}
 	}
 	defer x.finish()
+	a.faults.Reach(history.OnAPI, x.call.verb, x.call.kubectlName(), x.call.node())
 	if f := x.hitBy(history.Conflict, history.Denied, history.Throttle, history.ServerError, history.Reset, history.BlackHole); f != nil {
 		x.refuse(w, f)
 		return
@@ -140,6 +141,11 @@ func hitOf(f *fault.Active, c apiCall, at time.Duration) history.Event {
 // RoundTrip calls the API server. A call whose answer is to be lost is made even if the
 // client leaves: its effect is what the fault is about.
 func (x *apiExchange) RoundTrip(out *http.Request) (*http.Response, error) {
+	if f := x.hitBy(history.Held); f != nil {
+		if err := pause(x.client, f.By.D()); err != nil {
+			return nil, err
+		}
+	}
 	lost := x.hitBy(history.LostAnswer)
 	if lost != nil {
 		out = out.Clone(context.WithoutCancel(out.Context()))
@@ -164,7 +170,7 @@ func (x *apiExchange) inspect(resp *http.Response) error {
 	seconds, _ := strconv.Atoi(resp.Header.Get("Retry-After")) // the API server gives no dates
 	x.record(resp.StatusCode, time.Duration(seconds)*time.Second, "")
 	if x.call.verb == "watch" && resp.StatusCode == http.StatusOK {
-		resp.Body = x.api.watches.open(x.call, resp.Body)
+		resp.Body = x.api.watches.open(x.client, x.call, resp.Body)
 	}
 	return nil
 }

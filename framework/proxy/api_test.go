@@ -361,6 +361,88 @@ func TestACutOffCallThatIsResetAtTheEnd(t *testing.T) {
 	}
 }
 
+// What a watch shows of a resource comes when the fault is over; another resource's comes at once.
+func TestAWatchIsStale(t *testing.T) {
+	inEachProtocol(t, func(t *testing.T, p *guarded) {
+		w, err := p.client.CoreV1().Nodes().Watch(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.call(t, "watch", history.NodesResource)
+		delivered := func() time.Duration {
+			began := time.Now()
+			p.server.tell <- struct{}{}
+			<-w.ResultChan()
+			return time.Since(began)
+		}
+		const lasts = 500 * time.Millisecond
+		p.begin(t, fault.Fault{Type: history.Stale, Resources: []string{"pods"}, For: strict.Duration(lasts)})
+		if took := delivered(); took > lasts/2 {
+			t.Errorf("an event of another resource came after %s", took)
+		}
+		awaitEvent(t, p.rec, func(e history.Event) bool { return e.Kind == history.FaultEnded })
+		p.begin(t, fault.Fault{Type: history.Stale, Resources: []string{"nodes"}, For: strict.Duration(lasts)})
+		if took := delivered(); took < lasts/2 {
+			t.Errorf("an event came after %s, while the watch was stale", took)
+		}
+		awaitEvent(t, p.rec, func(e history.Event) bool { return e.Kind == history.FaultHit && e.Resource == history.NodesResource })
+		if took := delivered(); took > lasts/2 {
+			t.Errorf("when the fault is over, an event came after %s", took)
+		}
+	})
+}
+
+// The client of a stale watch can leave: nothing waits for the end of the fault then.
+func TestAStaleWatchEndsWithItsClient(t *testing.T) {
+	p := newGuarded(t, "HTTP/2.0")
+	ctx, cancel := context.WithCancel(t.Context())
+	if _, err := p.client.CoreV1().Nodes().Watch(ctx, metav1.ListOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	p.begin(t, fault.Fault{Type: history.Stale, For: strict.Duration(time.Hour)})
+	p.server.tell <- struct{}{}
+	awaitEvent(t, p.rec, func(e history.Event) bool { return e.Kind == history.FaultHit })
+	cancel()
+	for deadline := time.Now().Add(5 * time.Second); len(p.proxy.api.watches.present()) > 0; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the watch goes on without its client")
+		}
+	}
+}
+
+func TestACallThatIsHeldReachesTheAPIServerLate(t *testing.T) {
+	p := newGuarded(t, "HTTP/2.0")
+	p.begin(t, fault.Fault{Type: history.Held, By: strict.Duration(time.Second), Count: 1})
+	marked := make(chan error, 1)
+	go func() { marked <- p.mark(t.Context()) }()
+	awaitEvent(t, p.rec, func(e history.Event) bool { return e.Kind == history.FaultHit })
+	if p.server.took(patchWorker) != 0 {
+		t.Error("the call was forwarded while it was held")
+	}
+	if err := <-marked; err != nil || p.server.took(patchWorker) != 1 {
+		t.Errorf("%v, forwarded %d times", err, p.server.took(patchWorker))
+	}
+}
+
+// The second patch of that node is the one; neither a patch of another node nor a read of it counts.
+func TestAFaultOfTheAPIServerStartsAtACall(t *testing.T) {
+	p := newGuarded(t, "HTTP/2.0")
+	p.begin(t, fault.Fault{Type: history.Conflict, At: "patch nodes worker #2"})
+	patch := func(node string) error {
+		_, err := p.client.CoreV1().Nodes().Patch(t.Context(), node, types.StrategicMergePatchType, []byte(`{}`), metav1.PatchOptions{})
+		return err
+	}
+	if _, err := p.client.CoreV1().Nodes().Get(t.Context(), "worker", metav1.GetOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for i, node := range []string{"other", "worker", "other", "worker", "worker"} {
+		if err := patch(node); apierrors.IsConflict(err) != (i == 3) {
+			t.Errorf("patch %d, of %s: %v", i+1, node, err)
+		}
+	}
+	awaitEvent(t, p.rec, func(e history.Event) bool { return e.Kind == history.FaultEnded && e.FaultEnd() == "count" })
+}
+
 // A fault ends the watches that run, and those that begin while it lasts. Its count bounds
 // how many.
 func TestAWatchIsEnded(t *testing.T) {

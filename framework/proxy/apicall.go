@@ -166,26 +166,31 @@ func patchedNode(body []byte) (node markedNode, err error) {
 	return node, nil
 }
 
-// hitsAPI reports whether a fault on the API server hits the call. Only a watch can be ended.
+// hitsAPI reports whether a fault on the API server hits the call. Only a watch can be ended or stale.
 func hitsAPI(f fault.Fault, c apiCall) bool {
-	return f.On == history.OnAPI &&
-		(len(f.Verbs) == 0 || slices.Contains(f.Verbs, c.verb)) &&
+	switch {
+	case f.On != history.OnAPI:
+		return false
+	case f.Type == history.Stale:
+		return c.verb == "watch" && (len(f.Resources) == 0 || slices.Contains(f.Resources, c.kubectlName()))
+	}
+	if hits, decided := f.Hits(c.verb, c.kubectlName(), c.node()); decided {
+		return hits
+	}
+	return (len(f.Verbs) == 0 || slices.Contains(f.Verbs, c.verb)) &&
 		(len(f.Resources) == 0 || slices.Contains(f.Resources, c.kubectlName())) &&
 		(f.Type != history.WatchEnded || c.verb == "watch")
 }
 
-// kubectlName is the resource as in kubectl: resource.group/subresource.
-func (c apiCall) kubectlName() string {
-	group, rest, _ := strings.Cut(c.resource, "/")
-	resource, subresource, sub := strings.Cut(rest, "/")
-	if group != "" {
-		resource += "." + group
+// node is the Node object that the call is about, or "".
+func (c apiCall) node() string {
+	if group, _, _ := strings.Cut(strings.TrimPrefix(c.resource, "/"), "/"); group == "nodes" {
+		return c.name
 	}
-	if sub {
-		resource += "/" + subresource
-	}
-	return resource
+	return ""
 }
+
+func (c apiCall) kubectlName() string { return history.KubectlName(c.resource) }
 
 // take returns the first fault of these types that hits the call; nil if there is none.
 func (a *API) take(c apiCall, types ...history.FaultType) *fault.Active {

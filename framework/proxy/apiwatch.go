@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"context"
 	"io"
 	"sync"
 
@@ -20,6 +21,8 @@ type runningWatch struct {
 	of   *watches
 	call apiCall
 
+	client context.Context //nolint:containedctx // ends with the client's stream, not with a call
+
 	mu    sync.Mutex
 	ended bool // by a fault
 }
@@ -27,8 +30,8 @@ type runningWatch struct {
 func newWatches(a *API) *watches { return &watches{api: a, running: map[*runningWatch]bool{}} }
 
 // open adds a watch. A fault that ends watches also ends those that begin while it lasts.
-func (ws *watches) open(c apiCall, body io.ReadCloser) *runningWatch {
-	w := &runningWatch{ReadCloser: body, of: ws, call: c}
+func (ws *watches) open(client context.Context, c apiCall, body io.ReadCloser) *runningWatch {
+	w := &runningWatch{ReadCloser: body, of: ws, call: c, client: client}
 	ws.mu.Lock()
 	ws.running[w] = true
 	ws.mu.Unlock()
@@ -76,15 +79,32 @@ func (ws *watches) present() []history.Event {
 	return out
 }
 
-// Read ends without an error if a fault has ended the watch.
+// Read ends without an error if a fault has ended the watch. What it reads while the watch is stale waits for the end of that.
 func (w *runningWatch) Read(p []byte) (int, error) {
 	n, err := w.ReadCloser.Read(p)
+	if n > 0 {
+		w.hold()
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if err != nil && w.ended {
 		err = io.EOF
 	}
 	return n, err
+}
+
+// hold waits as long as a fault makes the watch stale, and it has a client.
+func (w *runningWatch) hold() {
+	f := w.of.api.take(w.call, history.Stale)
+	if f == nil {
+		return
+	}
+	w.of.api.folds.hit(hitOf(f, w.call, w.of.api.records.now()))
+	select {
+	case <-f.Over():
+	case <-w.client.Done():
+	}
+	w.of.api.faults.Done(f)
 }
 
 // Close ends the watch.

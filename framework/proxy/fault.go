@@ -28,6 +28,11 @@ func hits(f fault.Fault, c *call) bool {
 		return c.action == "ReceiveMessage"
 	case f.Type == history.FailedEntry:
 		return deletes(c.action)
+	}
+	if hits, decided := f.Hits(c.action, "", ""); decided {
+		return hits
+	}
+	switch {
 	case len(f.Actions) > 0:
 		return slices.Contains(f.Actions, c.action)
 	case f.Type == history.LostAnswer:

@@ -222,6 +222,29 @@ func TestALostReceiveIsNotGivenBack(t *testing.T) {
 	}
 }
 
+// Polls without messages are not counted: how many there are depends on the time.
+func TestAFaultOfTheQueueStartsAtACall(t *testing.T) {
+	for call, want := range map[string][]string{
+		"ReceiveMessage #1": {"fault.begun f lost-answer", "fault.hit f lost-answer ReceiveMessage", "fault.ended f count"},
+		"DeleteMessage #2":  {"fault.begun f lost-answer"},
+	} {
+		q := newFaultyQueue(t)
+		q.set(t, fault.Fault{Name: "f", Type: history.LostAnswer, At: call})
+		for range 2 {
+			if messages, err := q.receive(t.Context(), 1, 0); err != nil || len(messages) > 0 {
+				t.Fatalf("received %q, %v", ids(messages), err)
+			}
+		}
+		q.mu.Lock()
+		q.waiting = []string{"a"}
+		q.mu.Unlock()
+		if _, err := q.receive(t.Context(), 1, 0); errors.Is(err, syscall.ECONNRESET) != (len(want) > 1) {
+			t.Errorf("%s: the client reports %v", call, err)
+		}
+		q.wantEvents(t, want...)
+	}
+}
+
 // To lose an empty answer would be no loss, and the fault would be over.
 func TestAnEmptyAnswerIsNotLost(t *testing.T) {
 	q := newFaultyQueue(t)

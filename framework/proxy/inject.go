@@ -46,12 +46,25 @@ func (x *exchange) refuse() error {
 	return faulted{f}
 }
 
+// reach counts the call for the faults that start at one.
+func (x *exchange) reach() {
+	if x.call.isSQS() {
+		x.proxy.faults.Reach(history.OnQueue, x.call.action, "", "")
+	}
+}
+
 // spoil applies faults to the upstream's answer.
 func (x *exchange) spoil(resp *http.Response) error {
 	if !x.call.isSQS() || resp.StatusCode != http.StatusOK {
 		return nil
 	}
 	if x.call.isReceive() && x.proxy.faults.Any() {
+		switch idle, err := isIdle(&x.call, resp); {
+		case err != nil:
+			return err
+		case !idle:
+			x.reach()
+		}
 		if err := x.spoilBatch(resp); err != nil {
 			return err
 		}

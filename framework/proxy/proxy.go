@@ -147,6 +147,9 @@ func (x *exchange) RoundTrip(out *http.Request) (*http.Response, error) {
 			return resp, nil
 		}
 	}
+	if !x.call.isReceive() { // that is reached with its messages
+		x.reach()
+	}
 	poll := x.longPoll
 	if !x.call.longPolls() {
 		poll = x.shortPoll

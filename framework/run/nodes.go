@@ -64,6 +64,8 @@ func (o operator) do(ctx context.Context, d scenarios.Do) error {
 		err = o.drain(ctx, node.Name, d)
 	case history.UncordonNode:
 		err = nodes.Uncordon(ctx, o.cluster.Clientset, node.Name)
+	case history.TouchNode:
+		err = nodes.Touch(ctx, o.cluster.Clientset, node.Name)
 	case history.ReadmitNode:
 		err = o.handlers.Readmit(ctx, node.Name)
 	case history.DeleteNode:
@@ -120,7 +122,7 @@ func operation(d scenarios.Do) history.Operation {
 	}
 	return map[scenarios.Verb]history.Operation{
 		scenarios.Drain: history.DrainNode, scenarios.Delete: history.DeleteNode, scenarios.Label: history.Initialize,
-		scenarios.Unlabel: history.Uninitialize, scenarios.Stop: history.StopKubelet, scenarios.Start: history.StartAgain,
+		scenarios.Unlabel: history.Uninitialize, scenarios.Touch: history.TouchNode, scenarios.Stop: history.StopKubelet, scenarios.Start: history.StartAgain,
 	}[d.Verb]
 }
 

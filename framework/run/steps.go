@@ -108,7 +108,7 @@ func (r *Runner) beginFault(ctx context.Context, f fault.Fault) error {
 	case f.Type.OfTheQueueItself():
 		err = r.queueFaults.begin(ctx, f)
 	default:
-		err = r.proxy.post(ctx, "faults", f)
+		err = r.proxy.post(ctx, "faults", f.WithAtNode(r.nodes[f.AtNode()].Name))
 	}
 	return wrap.Errorf(err, "begin fault %s", f.Name)
 }
