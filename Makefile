@@ -32,10 +32,10 @@ RULES ?=
 QUEUE ?=
 WANT ?=
 PARAMETERS ?=
-# The sessions that make truth plays at each rate, the rounds of make chaos, and the
-# seed to repeat either of them.
+# The sessions that make truth plays at each rate, how long make explore begins variations, and the seed to repeat
+# either of them.
 SESSIONS ?= 20
-ROUNDS ?= 5
+BUDGET ?= 30m
 SEED ?=
 # Names of suites/mutants/mutants.yaml for make mutants; the default is all.
 MUTANTS ?=
@@ -77,7 +77,7 @@ help: ## Show this help
 	@echo
 	@echo "  SET=fast|handler|full|soak  HANDLER=builtin|builtin-imds|karpenter|nth|nth-imds|none|path/to/handler.yaml, or two by comma  HANDLER_IMAGE=ref  IAM_POLICY=path/to/policy.json,another"
 	@echo "  SCENARIOS=name,name  REPEAT=n  SHARD=2/4  LANES=8  TIMEOUT=85m  PROXY_MODE=iptables|nftables|ipvs  PLATFORM=eks-1.34  KUBERNETES=v1.34  COREDNS=v1.13.2  KARPENTER=v1.14.1  NTH=v1.25.1  RULES=path/to/template.yaml  QUEUE=name  WANT=spot,state-change  PARAMETERS=NAME=value,…  MUTANTS=name,name  ISSUE=NTH#1277"
-	@echo "  SESSIONS=n  ROUNDS=n  SEED=n  LABEL_FILTER='profile:SPOT && set:fast'"
+	@echo "  SESSIONS=n  BUDGET=30m  SEED=n  LABEL_FILTER='profile:SPOT && set:fast'"
 
 # The versions of the cluster, and those of handlers, as flags.
 CLUSTER_VERSIONS = $(if $(KUBERNETES),--kubernetes=$(KUBERNETES)) $(if $(COREDNS),--coredns=$(COREDNS))
@@ -86,21 +86,22 @@ HANDLER_VERSIONS = $(if $(KARPENTER),--karpenter=$(KARPENTER)) $(if $(NTH),--nth
 # run-suite NAME,TIMEOUT,FAILED,FLAGS compiles a suite and runs it in this folder, which
 # paths are relative to: the specs alone, without the unit tests next to them. It prints
 # FAILED if the suite does not pass. Ginkgo reports each spec as it begins and ends, except in
-# conformance and chaos, whose console does; colours are for terminals.
+# conformance, whose console does; colours are for terminals.
 define run-suite
 	@$(GO_STATIC) test -c $(LEAN) -o bin/$(1).test ./suites/$(1)
 	@[ -t 1 ] && [ -z "$$NO_COLOR" ] || export GINKGO_NO_COLOR=TRUE; \
 		bin/$(1).test --drill --test.run='^TestSpecs$$' --test.timeout=0 --ginkgo.timeout=$(2) --ginkgo.grace-period=5m \
-		--ginkgo.fail-on-empty --ginkgo.fail-on-pending $(if $(filter conformance chaos,$(1)),,--ginkgo.v) $(if $(LABEL_FILTER),'--ginkgo.label-filter=$(LABEL_FILTER)') $(4) || { code=$$?; echo "make $@: $(3)" >&2; exit $$code; }
+		--ginkgo.fail-on-empty --ginkgo.fail-on-pending $(if $(filter conformance,$(1)),,--ginkgo.v) $(if $(LABEL_FILTER),'--ginkgo.label-filter=$(LABEL_FILTER)') $(4) || { code=$$?; echo "make $@: $(3)" >&2; exit $$code; }
 endef
 
 .PHONY: conformance
 conformance: build ## Bring the system up, play the drills, judge, write reports
 	$(call run-suite,conformance,$(TIMEOUT),not passed,--set=$(SET) --handler=$(HANDLER) --handler-image=$(HANDLER_IMAGE) "--iam-policy=$(IAM_POLICY)" "--scenarios=$(SCENARIOS)" --repeat=$(REPEAT) --shard=$(SHARD) --lanes=$(LANES) --binary=$(BINARY) --proxy-mode=$(PROXY_MODE) --platform=$(PLATFORM) $(CLUSTER_VERSIONS) $(HANDLER_VERSIONS))
 
-.PHONY: chaos
-chaos: build ## Play random combinations of faults, from a seed (a minute for each round)
-	$(call run-suite,chaos,$(TIMEOUT),not passed,--rounds=$(ROUNDS) $(if $(SEED),--seed=$(SEED)) --binary=$(BINARY) --handler=$(HANDLER) --handler-image=$(HANDLER_IMAGE) --proxy-mode=$(PROXY_MODE) $(CLUSTER_VERSIONS) $(HANDLER_VERSIONS))
+# SCENARIOS is one scenario.
+.PHONY: explore
+explore: build ## Disturb each call that the handler makes in a drill, and find what it does wrong then (30 min)
+	@$(BINARY) explore $(or $(SCENARIOS),spot-notice-drains-node) --budget=$(BUDGET) $(if $(SEED),--seed=$(SEED)) $(if $(filter-out 1,$(LANES)),--lanes=$(LANES)) --handler=$(HANDLER) $(if $(PROXY_MODE),--proxy-mode=$(PROXY_MODE)) --platform=$(PLATFORM) $(CLUSTER_VERSIONS) $(HANDLER_VERSIONS)
 
 .PHONY: soak
 soak: build ## Send notices for half an hour; the handler's memory must not grow with them (35 min)

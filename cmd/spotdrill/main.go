@@ -102,7 +102,7 @@ func newRoot() *cobra.Command {
 		commands  []*cobra.Command
 	}{
 		{"drills", "Drills:", []*cobra.Command{
-			newInitCommand(), newRunCommand(), newListCommand(), newExplainCommand(), newPlatformsCommand(), newJudgeCommand(), newCompareCommand(), newReportCommand(), newSweepCommand(), newStormCommand(), newUpgradeCheckCommand(),
+			newInitCommand(), newRunCommand(), newListCommand(), newExplainCommand(), newPlatformsCommand(), newJudgeCommand(), newCompareCommand(), newReportCommand(), newSweepCommand(), newStormCommand(), newExploreCommand(), newUpgradeCheckCommand(),
 		}},
 		{"system", "The system that drills run on:", []*cobra.Command{newDoctorCommand(), newUpCommand(), newDownCommand(), newCleanCommand()}},
 		{"cluster", "Your own cluster:", []*cobra.Command{newObserveCommand(), newLiveCommand(), newRestoreCommand()}},

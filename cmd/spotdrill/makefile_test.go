@@ -48,16 +48,16 @@ func TestEachVariableOfTheMakefileIsAFlag(t *testing.T) {
 }
 
 func TestAVariableThatIsNoFlagIsFound(t *testing.T) {
-	got := passedVariables("@BINARY@ up --proxy-mode=@MODE@\nbin/chaos.test --drill \\\n\t\"--seed=@SEED@\"\nbin/truth bench -binary=@BINARY@\ngo build -overlay @OVERLAY@ -o @BINARY@ ./cmd/spotdrill\n")
+	got := passedVariables("@BINARY@ up --proxy-mode=@MODE@\nbin/mutants.test --drill \\\n\t\"--mutants=@MUTANTS@\"\nbin/truth bench -binary=@BINARY@\ngo build -overlay @OVERLAY@ -o @BINARY@ ./cmd/spotdrill\n")
 	want := []passedVariable{
-		{"spotdrill up", "proxy-mode", "MODE"}, {"suites/chaos", "seed", "SEED"}, {"suites/truth", "binary", "BINARY"}, {"go", "overlay", "OVERLAY"},
+		{"spotdrill up", "proxy-mode", "MODE"}, {"suites/mutants", "mutants", "MUTANTS"}, {"suites/truth", "binary", "BINARY"}, {"go", "overlay", "OVERLAY"},
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got  %v\nwant %v", got, want)
 	}
 	for p, want := range map[passedVariable]bool{
 		{"spotdrill up", "proxy-mode", ""}: true, {"spotdrill up", "mode", ""}: false,
-		{"suites/chaos", "handler-image", ""}: true, {"suites/chaos", "image", ""}: false, {"suites/chaos", "ginkgo.timeout", ""}: true,
+		{"suites/conformance", "handler-image", ""}: true, {"suites/conformance", "image", ""}: false, {"suites/conformance", "ginkgo.timeout", ""}: true,
 	} {
 		if p.exists(t) != want {
 			t.Errorf("%s has --%s: %t, want %t", p.program, p.flag, !want, want)
@@ -70,7 +70,7 @@ func TestAVariableThatIsNoFlagIsFound(t *testing.T) {
 type passedVariable struct{ program, flag, variable string }
 
 var (
-	programOf = regexp.MustCompile(`@BINARY@ (\w+)|bin/(\w+)\.test|bin/(truth) |\b(go) build`)
+	programOf = regexp.MustCompile(`@?BINARY@ (\w+)|bin/(\w+)\.test|bin/(truth) |\b(go) build`)
 	flagOf    = regexp.MustCompile(`--?([a-z.-]{2,})[= ]@([A-Z_]+)@`)
 )
 

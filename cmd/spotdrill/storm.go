@@ -60,7 +60,7 @@ func newStormCommand() *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&under, "handler", "builtin", "the `handler`: "+strings.Join(handler.Names(), ", ")+", or the path of a description")
 	flags.StringVar(&env, "env", "", "search with each value of an environment variable of the handler's containers, such as `WORKERS=1,10,50`")
-	flags.IntVar(&opts.Most, "most", storm.MaxNodes, fmt.Sprintf("how many `nodes` the largest storm has, at most %d", storm.MaxNodes))
+	flags.IntVar(&opts.Most, "most", storm.UsualNodes, fmt.Sprintf("how many `nodes` the largest storm has, at most %d", storm.MaxNodes))
 	flags.IntVar(&opts.Pods, "pods", 5, "how many `pods` there are for each node, on average")
 	flags.DurationVar(&opts.Over, "over", time.Second, "the `time` from the first notice to the last")
 	flags.BoolVar(&asJSON, "json", false, "print the results as a JSON array")

@@ -64,7 +64,7 @@ func (s *Session) playInLanes(ctx context.Context) {
 	count := min(s.Lanes, len(chosen))
 	start := time.Now()
 	s.console.Note(fmt.Sprintf("%d of %s play in %d lanes, on virtual nodes; what does not pass there is played alone", len(chosen), history.Count(len(s.Scenarios), "drill"), count))
-	entries, err := s.atOnce(ctx, s.folder, s.Handler, count, chosen)
+	entries, err := s.atOnce(ctx, &lanes{folder: s.folder, under: s.Handler, attempt: 1, todo: chosen}, count)
 	if err != nil {
 		s.console.Note("lanes: " + oneLine(err))
 	}
@@ -84,17 +84,77 @@ func (s *Session) playInLanes(ctx context.Context) {
 // the scenarios' names.
 func (s *Session) AttemptsInLanes(ctx context.Context, name string, under handler.Description, all ...scenarios.Scenario) (entries map[string]reports.Entry, err error) {
 	err = s.withHandler(ctx, name, under, func(folder reports.Folder) (err error) {
-		entries, err = s.atOnce(ctx, folder, under, len(all), all)
+		entries, err = s.atOnce(ctx, &lanes{folder: folder, under: under, attempt: 1, todo: all}, len(all))
 		return err
 	})
 	return entries, err
 }
 
+// Batch is what PlayBatch plays: variations of one scenario, which need not be the session's.
+type Batch struct {
+	Scenarios []scenarios.Scenario
+	Attempt   int                 // of each, from 1; it is part of the folder of its history
+	More      func() bool         // reports whether another may begin; nil for always
+	Done      func(reports.Entry) // gets each entry when it is known, one after the other; nil for nothing
+}
+
+// PlayBatch plays each scenario of a batch once: in the session's lanes, or one after the other on real nodes with a handler that a
+// cluster can have only once. Nothing of that is in the report, unless it is included. It is an error if one of them cannot be
+// played in this way.
+func (s *Session) PlayBatch(ctx context.Context, b Batch) error {
+	alone := s.Handler.OncePerCluster() != ""
+	for _, scenario := range b.Scenarios {
+		why := s.NotApplicable(scenario)
+		if why == "" && !alone {
+			why = scenario.Claims().NotInLane()
+		}
+		if why != "" {
+			return fmt.Errorf("%s cannot be played: %s", scenario.Name, why)
+		}
+	}
+	switch {
+	case len(b.Scenarios) == 0:
+		return nil
+	case alone:
+		return s.oneByOne(ctx, b)
+	}
+	_, err := s.atOnce(ctx, &lanes{folder: s.folder, under: s.Handler, attempt: b.Attempt, todo: b.Scenarios, more: b.More, done: b.Done}, min(max(1, s.Lanes), len(b.Scenarios)))
+	return err
+}
+
+// oneByOne plays a batch without lanes.
+func (s *Session) oneByOne(ctx context.Context, b Batch) error {
+	for _, scenario := range b.Scenarios {
+		if ctx.Err() != nil || b.More != nil && !b.More() {
+			return nil
+		}
+		start := time.Now()
+		s.console.Begin(scenario.Name, Expected(scenario, s.Set))
+		s.stopwatch.begin()
+		entry, err := s.playOnce(ctx, s.folder, scenario, s.Handler, b.Attempt, false)
+		s.report.Timings.Took(s.stopwatch.stop())
+		s.console.Conclude(fmt.Sprintf("%s, %.0f s", entry.Outcome, time.Since(start).Seconds()))
+		if err != nil {
+			return err
+		}
+		if b.Done != nil {
+			b.Done(entry)
+		}
+	}
+	return nil
+}
+
+// Include adds a play of PlayBatch to the report, as if its scenario were one of the session's.
+func (s *Session) Include(scenario scenarios.Scenario, e reports.Entry) {
+	s.Scenarios = append(s.Scenarios, scenario)
+	s.report.Add(e)
+}
+
 // atOnce plays scenarios in so many lanes, and returns the entries of those that were played, by their names. All must have the same
 // settings of CoreDNS.
-func (s *Session) atOnce(ctx context.Context, folder reports.Folder, under handler.Description, count int, todo []scenarios.Scenario) (map[string]reports.Entry, error) {
-	all := &lanes{Session: s, folder: folder, under: under, todo: todo, entries: map[string]reports.Entry{}}
-	if err := errors.Join(s.system.SetDNS(ctx, todo[0].CoreDNS), s.system.StartKwok(ctx)); err != nil {
+func (s *Session) atOnce(ctx context.Context, all *lanes, count int) (map[string]reports.Entry, error) {
+	all.Session, all.entries = s, map[string]reports.Entry{}
+	if err := errors.Join(s.system.SetDNS(ctx, all.todo[0].CoreDNS), s.system.StartKwok(ctx)); err != nil {
 		return nil, err
 	}
 	s.console.Lanes(count)
@@ -114,8 +174,11 @@ func (s *Session) atOnce(ctx context.Context, folder reports.Folder, under handl
 // lanes are those of a session, in progress.
 type lanes struct {
 	*Session
-	folder reports.Folder
-	under  handler.Description
+	folder  reports.Folder
+	under   handler.Description
+	attempt int
+	more    func() bool         // reports whether another may begin; nil for always
+	done    func(reports.Entry) // gets each entry; nil for nothing
 
 	mu      sync.Mutex
 	todo    []scenarios.Scenario
@@ -126,7 +189,7 @@ type lanes struct {
 func (l *lanes) next(installed *handler.Description) (scenarios.Scenario, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.todo) == 0 {
+	if len(l.todo) == 0 || l.more != nil && !l.more() {
 		return scenarios.Scenario{}, false
 	}
 	i := 0
@@ -166,14 +229,14 @@ func (l *lanes) play(ctx context.Context, number int) (err error) {
 func (l *lanes) playOne(ctx context.Context, lane *system.System, number int, scenario scenarios.Scenario) error {
 	start := time.Now()
 	l.console.InLane(number, scenario.Name)
-	drill, err := l.prepare(l.folder, scenario, l.under, 1)
+	drill, err := l.prepare(l.folder, scenario, l.under, l.attempt)
 	if err != nil {
 		return err
 	}
 	drill.Progress = l.shown(scenario.Name) // the stopwatch is for one drill
 	played := l.playDrills(ctx, lane, func() (aftermath, *coredns.Settings) { return restoreOnly, nil }, drill)
 	entry, err := l.judge(drill)
-	entry.Lane, entry.Attempts = number, 1
+	entry.Lane, entry.Attempts = number, l.attempt
 	entry.Expected, entry.Measured = reports.Seconds(Expected(scenario, l.Set)), reports.Seconds(time.Since(start))
 	if entry.Outcome != verdict.Pass || played != nil {
 		lane.Handlers.ReplacePods()
@@ -184,5 +247,8 @@ func (l *lanes) playOne(ctx context.Context, lane *system.System, number int, sc
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.entries[scenario.Name] = entry
+	if l.done != nil {
+		l.done(entry)
+	}
 	return errors.Join(played, err)
 }

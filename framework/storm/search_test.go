@@ -11,8 +11,8 @@ import (
 // A handler that survives so many nodes is found within a tenth, in few storms.
 func TestSearch(t *testing.T) {
 	t.Parallel()
-	for survives := range 210 {
-		for _, most := range []int{1, 7, 50, 200} {
+	for survives := range MaxNodes + 10 {
+		for _, most := range []int{1, 7, 50, 200, MaxNodes} {
 			plays := 0
 			passed, failed, err := search(t.Context(), most, func(nodes int) (verdict.Outcome, error) {
 				plays++
@@ -28,6 +28,15 @@ func TestSearch(t *testing.T) {
 			if err != nil || passed > want || failed > 0 && failed <= survives || survives >= most && passed != most || passed < want-max(1, want/10) || plays > 10 {
 				t.Errorf("survives %d, at most %d: %d passed, %d failed, %d plays, %v", survives, most, passed, failed, plays, err)
 			}
+		}
+	}
+}
+
+func TestEachSizeIsAScenario(t *testing.T) {
+	t.Parallel()
+	for _, nodes := range []int{1, 10, UsualNodes, MaxNodes} {
+		if _, err := (Options{Loader: verdict.Scenarios(), Pods: 5}).scenario(nodes); err != nil {
+			t.Errorf("%d nodes: %v", nodes, err)
 		}
 	}
 }

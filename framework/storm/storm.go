@@ -29,8 +29,11 @@ import (
 //go:embed storm.yaml.tmpl
 var text string
 
-// MaxNodes is how many nodes a storm can have: others have to be left for their pods.
-const MaxNodes = 200
+// MaxNodes is how many nodes a storm can have: others have to be left for their pods, and a fleet has 620 at most.
+const MaxNodes = 500
+
+// UsualNodes is how many nodes the largest storm of a search has if nothing else is chosen: more take minutes to join.
+const UsualNodes = 200
 
 // MaxOver is the longest time from the first notice to the last: that one still has most of its two minutes.
 const MaxOver = 30 * time.Second

@@ -26,6 +26,8 @@ func catalogue() []check {
 		checkQueuePolicy,
 		checkQueueEncryption,
 		checkEventsBounded,
+		checkEventsNotRepeated,
+		checkEvictedOnce,
 		checkFaults,
 		checkFinalizersHonoured,
 		checkGraceHonoured,

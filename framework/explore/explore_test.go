@@ -1,0 +1,122 @@
+package explore
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spotdrill/spotdrill/framework/fault"
+	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/verdict"
+	"github.com/spotdrill/spotdrill/scenarios"
+)
+
+func catalogue(t *testing.T, name string) scenarios.Scenario {
+	t.Helper()
+	all, err := verdict.Scenarios().Select(scenarios.Full, []string{name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all[0]
+}
+
+func baseFor(t *testing.T, name string) base {
+	t.Helper()
+	b, err := baseOf(catalogue(t, name), verdict.Scenarios())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func points() []Point {
+	return []Point{
+		{history.OnAPI, fault.Point{Call: "get", Resource: "nodes", Node: "victim", N: 1}},
+		{history.OnAPI, fault.Point{Call: "patch", Resource: "nodes", Node: "victim", N: 1}},
+		{history.OnAPI, fault.Point{Call: "list", Resource: "pods", N: 2}},
+		{history.OnAPI, fault.Point{Call: "create", Resource: "pods/eviction", N: 3}},
+		{history.OnQueue, fault.Point{Call: "ReceiveMessage", N: 1}},
+		{history.OnQueue, fault.Point{Call: "DeleteMessage", N: 1}},
+	}
+}
+
+func TestWhatIsExploredOfAScenario(t *testing.T) {
+	b := baseFor(t, "spot-notice-drains-node")
+	kinds := make([]string, len(b.Checks))
+	for i, c := range b.Checks {
+		kinds[i] = c.Kind
+	}
+	if want := "marked drained noEviction deleted untouched queueEmpty"; strings.Join(kinds, " ") != want {
+		t.Errorf("checks %q, want %q", kinds, want)
+	}
+	if strings.Join(b.dropped, " ") != "losses" {
+		t.Errorf("not judged: %q, want losses", b.dropped)
+	}
+	s, err := b.clean(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if why := s.Claims().NotInLane(); why != "" {
+		t.Errorf("it cannot be played in a lane: %s", why)
+	}
+}
+
+// A scenario without a notice for a node has nothing that a handler must do.
+func TestWhatCannotBeExplored(t *testing.T) {
+	if _, err := baseOf(catalogue(t, "coredns-pod-deleted"), verdict.Scenarios()); err == nil || !strings.Contains(err.Error(), "puts no notice for a node") {
+		t.Errorf("error %v, want one that names what is missing", err)
+	}
+}
+
+func TestEachVariationIsAScenario(t *testing.T) {
+	for _, name := range []string{"spot-notice-drains-node", "state-stopping-drains-node"} {
+		b, names := baseFor(t, name), map[string]bool{}
+		var all []Perturbation
+		for _, p := range points() {
+			all = append(all, perturbations(p, b.notice, []string{"pods", "nodes"})...)
+		}
+		for i, one := range all {
+			s, err := b.vary([]Perturbation{one})
+			if err != nil {
+				t.Fatalf("%s: %v", one, err)
+			}
+			if why := s.Claims().NotInLane(); why != "" {
+				t.Errorf("%s cannot be played in a lane: %s", s.Name, why)
+			}
+			if names[s.Name] {
+				t.Errorf("two variations are named %s", s.Name)
+			}
+			names[s.Name] = true
+			if _, err := b.vary([]Perturbation{one, all[(i+7)%len(all)]}); err != nil && len(one.then) == 0 {
+				t.Errorf("%s and another: %v", one, err)
+			}
+		}
+		if len(all) < 60 {
+			t.Errorf("only %d variations", len(all))
+		}
+	}
+}
+
+// A handler that lost 20 s cannot be expected to be as fast as one that did not; but the notice's deadline stays.
+func TestABoundGrowsByWhatIsTakenAway(t *testing.T) {
+	b := baseFor(t, "spot-notice-drains-node")
+	p := perturbations(points()[1], b.notice, nil)
+	crash := p[slices.IndexFunc(p, func(p Perturbation) bool { return p.Kind == "crash-before" })]
+	for want, all := range map[time.Duration][]Perturbation{
+		5*time.Second + killedWithin + Allowance: {crash},
+		deadline:                                 {crash, crash, crash},
+	} {
+		s, err := b.vary(all)
+		if len(all) > 1 {
+			s, err = b.parse("x", b.Scenario, 3*killedWithin+Allowance)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		marked, ok := s.Checks[0].Requirement.(verdict.Marked)
+		if !ok || marked.Within.D() != want {
+			t.Errorf("%d perturbations: marked within %s, want %s", len(all), marked.Within.D(), want)
+		}
+	}
+}
