@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"io"
 	"path/filepath"
 	"strings"
 	"time"
@@ -59,7 +58,7 @@ func newExploreCommand() *cobra.Command {
 			opts.Log = func(format string, args ...any) { printf(cmd.ErrOrStderr(), format+"\n", args...) }
 			result, err := explore.Run(cmd.Context(), opts)
 			if len(result.Points) > 0 {
-				err = errors.Join(err, show(cmd, asJSON, result, func(w io.Writer) error { return result.WriteText(w) }))
+				err = errors.Join(err, show(cmd, asJSON, result, result.WriteText))
 			}
 			if result.Folder != "" {
 				printf(cmd.ErrOrStderr(), "%s\n", filepath.Join(result.Folder, explore.PageFile))

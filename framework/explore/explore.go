@@ -163,10 +163,10 @@ func (x *exploration) learn(ctx context.Context) (points []Point, watched []stri
 		return nil, nil, err
 	}
 	var plays []*story.Story
+	if ctx.Err() != nil {
+		entries = nil
+	}
 	for _, e := range entries {
-		if ctx.Err() != nil {
-			return nil, nil, nil
-		}
 		if e.Outcome != verdict.Pass {
 			return nil, nil, fmt.Errorf("undisturbed, %s is %s: %s: %s; there is nothing to compare a disturbed play with", x.Name, e.Outcome, e.First().Check, e.First().Got)
 		}

@@ -205,7 +205,8 @@ func Load(folder string) (r Result, err error) {
 	if err != nil {
 		return r, fmt.Errorf("read what was explored: %w", err)
 	}
-	return r, strict.Decode(filepath.Join(folder, ResultFile), text, &r)
+	err = strict.Decode(filepath.Join(folder, ResultFile), text, &r)
+	return r, err
 }
 
 // WriteText writes the map of points and perturbations, and the findings.

@@ -99,7 +99,8 @@ func (fs *Faults) Reach(on history.FaultTarget, call, resource, node string) {
 		if a.waits == 0 || a.On != on || !a.at.Is(call, resource, node) {
 			continue
 		}
-		if a.waits--; a.waits == 0 {
+		a.waits--
+		if a.waits == 0 {
 			fs.start(a)
 		}
 	}

@@ -30,7 +30,7 @@ var pointText = regexp.MustCompile(`^(\S+)(?: (\S+))?(?: (\S+))? #([1-9]\d{0,3})
 // ParsePoint reads a point. The error names the forms that there are.
 func ParsePoint(on history.FaultTarget, text string) (Point, error) {
 	m := pointText.FindStringSubmatch(text)
-	if m == nil || (m[2] == "") != (on == history.OnQueue) {
+	if len(m) == 0 || (m[2] == "") != (on == history.OnQueue) {
 		example := "patch nodes victim #1 or create pods/eviction #2"
 		if on == history.OnQueue {
 			example = "DeleteMessage #1"

@@ -124,11 +124,9 @@ func (s *Session) PlayBatch(ctx context.Context, b Batch) error {
 
 // oneByOne plays a batch without lanes.
 func (s *Session) oneByOne(ctx context.Context, b Batch) error {
-	for _, scenario := range b.Scenarios {
-		if ctx.Err() != nil || b.More != nil && !b.More() {
-			return nil
-		}
-		start := time.Now()
+	more := func() bool { return ctx.Err() == nil && (b.More == nil || b.More()) }
+	for i := 0; i < len(b.Scenarios) && more(); i++ {
+		scenario, start := b.Scenarios[i], time.Now()
 		s.console.Begin(scenario.Name, Expected(scenario, s.Set))
 		s.stopwatch.begin()
 		entry, err := s.playOnce(ctx, s.folder, scenario, s.Handler, b.Attempt, false)
