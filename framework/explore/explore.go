@@ -74,7 +74,7 @@ func Run(ctx context.Context, o Options) (Result, error) {
 	o.Session.Set, o.Session.System.Kwok = scenarios.Fast, true
 	meta := o.Session.Handler.Meta()
 	x := &exploration{Options: o, base: b, random: rand.New(rand.NewPCG(o.Seed, 0)), failures: map[string]failure{}}
-	x.result = Result{Handler: meta.Name + " " + meta.Version, Scenario: o.Scenario.Name, Digest: o.Scenario.Digest(), NotJudged: b.dropped}
+	x.result = Result{Handler: meta.Name + " " + meta.Version, Scenario: o.Scenario.Name, Again: "spotdrill run --handler " + o.Session.Handler.Reference(), Digest: o.Scenario.Digest(), NotJudged: b.dropped}
 	if e := o.Earlier; e != nil {
 		if e.Handler != x.result.Handler || e.Scenario != x.result.Scenario || e.Digest != x.result.Digest {
 			return x.result, fmt.Errorf("what was explored there is %s with %s, or another text of that scenario: begin a new one", e.Scenario, e.Handler)
@@ -111,7 +111,7 @@ func (x *exploration) report() {
 // explore learns, and plays the single perturbations, and then pairs of those that pass.
 func (x *exploration) explore(ctx context.Context) error {
 	points, watched, err := x.learn(ctx)
-	if err != nil || ctx.Err() != nil {
+	if err != nil {
 		return err
 	}
 	var singles [][]Perturbation
@@ -162,14 +162,14 @@ func (x *exploration) learn(ctx context.Context) (points []Point, watched []stri
 	if err := x.run.PlayBatch(ctx, session.Batch{Scenarios: all, Attempt: 1, Done: func(e reports.Entry) { entries = append(entries, e) }}); err != nil {
 		return nil, nil, err
 	}
-	var plays []*story.Story
 	if ctx.Err() != nil {
-		entries = nil
+		return nil, nil, ctx.Err()
 	}
+	if err := x.leaveOut(entries); err != nil {
+		return nil, nil, err
+	}
+	var plays []*story.Story
 	for _, e := range entries {
-		if e.Outcome != verdict.Pass {
-			return nil, nil, fmt.Errorf("undisturbed, %s is %s: %s: %s; there is nothing to compare a disturbed play with", x.Name, e.Outcome, e.First().Check, e.First().Got)
-		}
 		s := all[slices.IndexFunc(all, func(s scenarios.Scenario) bool { return s.Name == e.Scenario })]
 		if len(plays) == 0 {
 			x.run.Include(s, e)
@@ -185,10 +185,43 @@ func (x *exploration) learn(ctx context.Context) (points []Point, watched []stri
 			}
 		}
 	}
-	if len(plays) < learning && ctx.Err() == nil {
-		return nil, nil, fmt.Errorf("only %d of %d undisturbed plays have ended", len(plays), learning)
-	}
 	return pointsOf(plays), watched, nil
+}
+
+// leaveOut removes the scenario's checks that fail in each undisturbed play: the handler is known to break these, and nothing can be
+// seen by them. Every other check must pass.
+func (x *exploration) leaveOut(undisturbed []reports.Entry) error {
+	if len(undisturbed) < learning {
+		return fmt.Errorf("only %d of %d undisturbed plays have ended", len(undisturbed), learning)
+	}
+	fails := map[int]int{} // by the check's place
+	for _, e := range undisturbed {
+		for i, v := range e.Verdicts {
+			if v.Outcome.Known() == verdict.Pass {
+				continue
+			}
+			if i >= len(x.Checks) || v.Outcome.Known() != verdict.Fail {
+				return fmt.Errorf("undisturbed, %s is %s: %s: %s; there is nothing to compare a disturbed play with", x.Name, v.Outcome, v.Check, v.Got)
+			}
+			fails[i]++
+		}
+	}
+	var kept []scenarios.Check
+	for i, check := range x.Checks {
+		switch fails[i] {
+		case 0:
+			kept = append(kept, check)
+		case learning:
+			x.result.NotJudged = append(x.result.NotJudged, check.Kind+" (fails undisturbed)")
+		default:
+			return fmt.Errorf("undisturbed, %s fails %d of %d times by %s; there is nothing to compare a disturbed play with", x.Name, fails[i], learning, check.Kind)
+		}
+	}
+	if len(kept) == 0 {
+		return fmt.Errorf("undisturbed, %s fails by each of its checks", x.Name)
+	}
+	x.Checks = kept
+	return nil
 }
 
 // folder is that of a play's history.

@@ -9,6 +9,7 @@ import (
 	"github.com/spotdrill/spotdrill/framework/fault"
 	"github.com/spotdrill/spotdrill/framework/history"
 	"github.com/spotdrill/spotdrill/framework/verdict"
+	"github.com/spotdrill/spotdrill/reports"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
 
@@ -117,6 +118,37 @@ func TestABoundGrowsByWhatIsTakenAway(t *testing.T) {
 		marked, ok := s.Checks[0].Requirement.(verdict.Marked)
 		if !ok || marked.Within.D() != want {
 			t.Errorf("%d perturbations: marked within %s, want %s", len(all), marked.Within.D(), want)
+		}
+	}
+}
+
+// A handler that is known to break a check can be explored without it; what fails only sometimes shows nothing.
+func TestWhatFailsUndisturbedIsLeftOut(t *testing.T) {
+	const pass, fail, unknown = verdict.Pass, verdict.Fail, verdict.Unknown
+	for name, c := range map[string]struct {
+		plays [][]verdict.Outcome // of each play: the scenario's six checks, and one that always applies
+		kept  int
+		err   string
+	}{
+		"all pass":            {[][]verdict.Outcome{{pass, pass, pass, pass, pass, pass, pass}, {pass, pass, pass, pass, pass, pass, pass}, {pass, pass, pass, pass, pass, pass, pass}}, 6, ""},
+		"one always fails":    {[][]verdict.Outcome{{pass, pass, fail, pass, pass, pass, pass}, {pass, pass, fail, pass, pass, pass, pass}, {pass, pass, fail, pass, pass, pass, pass}}, 5, ""},
+		"one fails once":      {[][]verdict.Outcome{{pass, pass, fail, pass, pass, pass, pass}, {pass, pass, pass, pass, pass, pass, pass}, {pass, pass, pass, pass, pass, pass, pass}}, 6, "fails 1 of 3 times by noEviction"},
+		"one is unknown":      {[][]verdict.Outcome{{unknown, pass, pass, pass, pass, pass, pass}, {pass, pass, pass, pass, pass, pass, pass}, {pass, pass, pass, pass, pass, pass, pass}}, 6, "is unknown"},
+		"what always applies": {[][]verdict.Outcome{{pass, pass, pass, pass, pass, pass, fail}, {pass, pass, pass, pass, pass, pass, pass}, {pass, pass, pass, pass, pass, pass, pass}}, 6, "is fail"},
+		"two plays":           {[][]verdict.Outcome{{pass, pass, pass, pass, pass, pass, pass}, {pass, pass, pass, pass, pass, pass, pass}}, 6, "only 2 of 3"},
+	} {
+		x := &exploration{base: baseFor(t, "spot-notice-drains-node")}
+		var entries []reports.Entry
+		for _, outcomes := range c.plays {
+			var e reports.Entry
+			for _, o := range outcomes {
+				e.Verdicts = append(e.Verdicts, verdict.Verdict{Outcome: o})
+			}
+			entries = append(entries, e)
+		}
+		err := x.leaveOut(entries)
+		if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) || len(x.Checks) != c.kept {
+			t.Errorf("%s: %d checks are left, %v; want %d and %q", name, len(x.Checks), err, c.kept, c.err)
 		}
 	}
 }

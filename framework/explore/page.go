@@ -9,6 +9,7 @@ import (
 
 	"github.com/spotdrill/spotdrill/framework/files"
 	"github.com/spotdrill/spotdrill/framework/verdict"
+	"github.com/spotdrill/spotdrill/scenarios"
 )
 
 //go:embed explored.html.tmpl
@@ -38,10 +39,13 @@ func pageOf(r Result) page {
 	p := page{Result: r}
 	single := map[string]string{} // the scenario of a perturbation
 	for _, v := range r.Map {
-		if !slices.Contains(p.Kinds, v.Kind) {
-			p.Kinds = append(p.Kinds, v.Kind)
-		}
 		single[v.Point+"\n"+v.Kind] = v.slug()
+	}
+	for _, k := range kinds(scenarios.Notice{Nodes: []string{""}}) {
+		possible := slices.ContainsFunc(r.Map, func(v Perturbation) bool { return v.Kind == k.name })
+		if possible && !slices.Contains(p.Kinds, k.name) {
+			p.Kinds = append(p.Kinds, k.name)
+		}
 	}
 	for _, point := range r.Points {
 		one := row{Point: point}

@@ -79,6 +79,8 @@ type Finding struct {
 type Result struct {
 	Handler  string `yaml:"handler" json:"handler"` // its name and version
 	Scenario string `yaml:"scenario" json:"scenario"`
+	// Again is the beginning of the command that plays a variation again; the file of its scenario follows.
+	Again string `yaml:"again" json:"again"`
 	// Digest is that of the scenario's text: plays of another one do not belong here.
 	Digest string `yaml:"digest" json:"digest"`
 	// NotJudged are the scenario's checks that need a prober, or instances that are taken.
@@ -232,7 +234,7 @@ func (r Result) WriteText(w io.Writer) error {
 	}
 	for _, f := range r.Findings() {
 		p := f.Plays[0]
-		fmt.Fprintf(w, "\n%s (%s)\n  %s: %v\n  %s\n  again: spotdrill run %s\n", f.Signature, history.Count(len(f.Plays), "variation"), p.Scenario, p.Outcomes, p.Got, filepath.Join(p.History, p.Scenario+".yaml"))
+		fmt.Fprintf(w, "\n%s (%s)\n  %s: %v\n  %s\n  again: %s %s\n", f.Signature, history.Count(len(f.Plays), "variation"), p.Scenario, p.Outcomes, p.Got, r.Again, filepath.Join(p.History, p.Scenario+".yaml"))
 	}
 	_, err := fmt.Fprintf(w, "\n%d of %d played in %.0f s: %d passed, %d failed (%s), %d unknown\n", len(r.Plays), r.Variations, r.Seconds,
 		r.Count(verdict.Pass), r.Count(verdict.Fail), history.Count(len(r.Findings()), "signature"), r.Count(verdict.Unknown))
