@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"time"
@@ -67,7 +68,7 @@ func newExploreCommand() *cobra.Command {
 			case err != nil:
 				return orInterrupted(cmd.Context(), err)
 			case cmd.Context().Err() != nil:
-				return exitError{exitUnknown, errors.New("interrupted; --resume with the run's folder goes on")}
+				return exitError{exitUnknown, fmt.Errorf("interrupted; --resume %s goes on", result.Folder)}
 			case len(result.Findings()) > 0:
 				return exitError{exitFailed, errors.New("the handler fails when it is disturbed")}
 			case len(result.Plays) == 0 || result.Count(verdict.Unknown) > 0:
