@@ -124,7 +124,11 @@ func (x *exploration) explore(ctx context.Context) error {
 		}
 	}
 	x.result.Variations, x.result.Map = len(singles), slices.Concat(singles...)
-	x.Log("%s, %s; up to %d at a time", history.Count(len(points), "point"), history.Count(len(singles), "variation"), max(1, x.Session.Lanes))
+	atOnce := max(1, x.Session.Lanes)
+	if x.Session.Handler.OncePerCluster() != "" {
+		atOnce = 1
+	}
+	x.Log("%s, %s; up to %d at a time", history.Count(len(points), "point"), history.Count(len(singles), "variation"), atOnce)
 	x.began = time.Now()
 	x.random.Shuffle(len(singles), func(i, j int) { singles[i], singles[j] = singles[j], singles[i] })
 	if err := x.playAll(ctx, singles); err != nil {
