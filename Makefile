@@ -124,6 +124,11 @@ platforms: build ## Measure what is lost on each platform, in each way in which 
 eventbridge: ## Check the EventBridge rules with 20 events; needs no cluster
 	$(call run-suite,eventbridge,30m,not passed,"--rules=$(RULES)" "--queue=$(QUEUE)" "--want=$(WANT)" "--parameters=$(PARAMETERS)")
 
+.PHONY: truth-lanes
+truth-lanes: build ## Check that 60 drills come out the same alone and, five times, in lanes (80 min)
+	@$(GO_STATIC) build $(LEAN) -o bin/truth ./suites/truth
+	@bin/truth neighbours -binary=$(BINARY) -handler=$(HANDLER) $(if $(filter-out 1,$(LANES)),-lanes=$(LANES))
+
 .PHONY: truth
 truth: build dnsperf ## Check windows and verdicts against outages and stalls at known times (14 min, quiet machine)
 	@$(GO_STATIC) build $(LEAN) -o bin/truth ./suites/truth

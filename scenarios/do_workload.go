@@ -9,9 +9,12 @@ import (
 
 var objectName = regexp.MustCompile(`^[a-z]([a-z0-9-]*[a-z0-9])?$`)
 
-// workloadActions change what runs on the nodes that the handler launches.
+// workloadActions change what runs on nodes.
 func workloadActions() map[Verb]action {
-	return map[Verb]action{Create: {
+	return map[Verb]action{Delete: {
+		needs: []string{"node"}, effect: onNode, validate: operated,
+		text: func(d Do) string { return "the drill's pods on " + d.Node + " are deleted by somebody else" },
+	}, Create: {
 		needs: []string{"daemonSet", "memory"}, effect: alone(Launches),
 		text: func(d Do) string {
 			return fmt.Sprintf("DaemonSet %s is created, whose pods request %s of memory", d.DaemonSet, d.Memory)

@@ -78,7 +78,7 @@ func (s Scenario) validateLaunches(p *problems) {
 		}
 	}
 	for i, step := range s.Steps {
-		if step.Do != nil && step.Do.Target == OnWorkload {
+		if step.Do != nil && step.Do.Target == OnWorkload && step.Do.Verb == Create {
 			p.add(fmt.Sprintf("steps[%d].do", i), why)
 		}
 		if step.Fault != nil && step.Fault.On == history.OnEC2 {

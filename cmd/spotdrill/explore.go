@@ -4,14 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/spotdrill/spotdrill/framework/explore"
-	"github.com/spotdrill/spotdrill/framework/handler"
-	"github.com/spotdrill/spotdrill/framework/session"
 	"github.com/spotdrill/spotdrill/framework/verdict"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
@@ -26,17 +23,14 @@ func newExploreCommand() *cobra.Command {
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeScenarios,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			switch {
-			case opts.Budget <= 0:
+			if opts.Budget <= 0 {
 				return usage("--budget is %s: want more than 0s", opts.Budget)
-			case opts.Session.Lanes < 1 || opts.Session.Lanes > session.MaxLanes:
-				return usage("--lanes is %d: want 1 to %d", opts.Session.Lanes, session.MaxLanes)
 			}
-			var err error
-			if opts.Loader, err = onPlatform(cmd, &opts.Session.System); err != nil {
+			if err := checkLanes(opts.Session.Lanes); err != nil {
 				return err
 			}
-			if err := checkSystem(&opts.Session.System); err != nil {
+			var err error
+			if opts.Loader, err = checkedSystem(cmd, &opts.Session.System); err != nil {
 				return err
 			}
 			chosen, err := opts.Loader.Select(scenarios.Full, args)
@@ -78,7 +72,6 @@ func newExploreCommand() *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&under, "handler", "builtin", "the `handler`: "+strings.Join(handler.Names(), ", ")+", or the path of a description")
 	flags.DurationVar(&opts.Budget, "budget", 30*time.Minute, "how long variations are begun, without the set-up")
 	flags.IntVar(&opts.Session.Lanes, "lanes", 8, "how many variations are played at the same time")
 	flags.Uint64Var(&opts.Seed, "seed", 1, "what the order and the pairs are drawn from")
@@ -87,7 +80,6 @@ func newExploreCommand() *cobra.Command {
 	flags.BoolVar(&asJSON, "json", false, "print the result as JSON")
 	flags.StringVar(&out, "out", "reports/out/explored", "`folder` for results; each handler gets its own subfolder")
 	systemFlags(flags, &opts.Session.System)
-	handlerVersionFlags(flags, &opts.Session.System)
-	completeFlag(cmd, "handler", handler.Names()...)
+	handlerFlags(cmd, &under, &opts.Session.System)
 	return cmd
 }

@@ -21,6 +21,7 @@ import (
 
 	"github.com/spotdrill/spotdrill/framework/guard"
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/session"
 	"github.com/spotdrill/spotdrill/framework/strict"
 )
 
@@ -171,6 +172,14 @@ func completeFlag(cmd *cobra.Command, name string, values ...string) {
 	if err := cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveDefault)); err != nil {
 		panic(err)
 	}
+}
+
+// checkLanes checks a number of lanes.
+func checkLanes(n int) error {
+	if n < 1 || n > session.MaxLanes {
+		return usage("--lanes is %d: want 1 to %d", n, session.MaxLanes)
+	}
+	return nil
 }
 
 // optional adds a flag that sets what is nil without it, such as a limit.

@@ -33,6 +33,15 @@ func onPlatform(cmd *cobra.Command, opts *system.Options) (scenarios.Loader, err
 	return loader, nil
 }
 
+// checkedSystem is onPlatform and checkSystem, for commands that only need a system.
+func checkedSystem(cmd *cobra.Command, opts *system.Options) (scenarios.Loader, error) {
+	loader, err := onPlatform(cmd, opts)
+	if err != nil {
+		return loader, err
+	}
+	return loader, checkSystem(opts)
+}
+
 // versionsOf is what a platform runs, what the cluster of the options runs in its place, and the flags that change that;
 // empty if they are the same, or were chosen.
 func versionsOf(p *scenarios.Platform, opts system.Options) string {

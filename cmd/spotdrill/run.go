@@ -72,8 +72,8 @@ func newRunCommand() *cobra.Command {
 			if o.repeat < 1 {
 				return usage("--repeat is %d: want at least 1", o.repeat)
 			}
-			if o.lanes < 1 {
-				return usage("--lanes is %d: want 1 to %d", o.lanes, session.MaxLanes)
+			if err := checkLanes(o.lanes); err != nil {
+				return err
 			}
 			if o.resume != "" {
 				if o.rerunFailed || o.repeat > 1 || o.shard != "" || len(args) > 0 {

@@ -11,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/spotdrill/spotdrill/framework/handler"
 	"github.com/spotdrill/spotdrill/framework/storm"
 )
 
@@ -30,11 +29,8 @@ func newStormCommand() *cobra.Command {
 			if err := checkStorm(&opts, env); err != nil {
 				return err
 			}
-			loader, err := onPlatform(cmd, &opts.Session.System)
+			loader, err := checkedSystem(cmd, &opts.Session.System)
 			if err != nil {
-				return err
-			}
-			if err := checkSystem(&opts.Session.System); err != nil {
 				return err
 			}
 			if opts.Session.Handler, err = handlerAt(under, opts.Session.System.Versions); err != nil {
@@ -58,7 +54,6 @@ func newStormCommand() *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&under, "handler", "builtin", "the `handler`: "+strings.Join(handler.Names(), ", ")+", or the path of a description")
 	flags.StringVar(&env, "env", "", "search with each value of an environment variable of the handler's containers, such as `WORKERS=1,10,50`")
 	flags.IntVar(&opts.Most, "most", storm.UsualNodes, fmt.Sprintf("how many `nodes` the largest storm has, at most %d", storm.MaxNodes))
 	flags.IntVar(&opts.Pods, "pods", 5, "how many `pods` there are for each node, on average")
@@ -66,8 +61,7 @@ func newStormCommand() *cobra.Command {
 	flags.BoolVar(&asJSON, "json", false, "print the results as a JSON array")
 	flags.StringVar(&out, "out", "reports/out/storms", "`folder` for results; each handler gets its own subfolder")
 	systemFlags(flags, &opts.Session.System)
-	handlerVersionFlags(flags, &opts.Session.System)
-	completeFlag(cmd, "handler", handler.Names()...)
+	handlerFlags(cmd, &under, &opts.Session.System)
 	return cmd
 }
 

@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
-	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/spotdrill/spotdrill/framework/handler"
 	"github.com/spotdrill/spotdrill/framework/sweep"
 	"github.com/spotdrill/spotdrill/scenarios"
 )
@@ -23,11 +21,8 @@ func newSweepCommand() *cobra.Command {
 		Args:      cobra.ExactArgs(1),
 		ValidArgs: scenarios.Sweeps(),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			loader, err := onPlatform(cmd, &opts.System)
+			loader, err := checkedSystem(cmd, &opts.System)
 			if err != nil {
-				return err
-			}
-			if err := checkSystem(&opts.System); err != nil {
 				return err
 			}
 			matrix, err := loader.LoadSweep(args[0])
@@ -57,9 +52,8 @@ func newSweepCommand() *cobra.Command {
 	flags.BoolVar(&dryRun, "dry-run", false, "only print the cells and their known results")
 	flags.BoolVar(&asJSON, "json", false, "print the cells as a JSON array")
 	flags.StringVar(&opts.Out, "out", "reports/out/sweeps", "`folder` for results; each matrix gets its own subfolder")
-	flags.StringVar(&under, "handler", "builtin", "the `handler` that drains the nodes: "+strings.Join(handler.Names(), ", ")+", or the path of a description")
 	systemFlags(flags, &opts.System)
-	handlerVersionFlags(flags, &opts.System)
+	handlerFlags(cmd, &under, &opts.System)
 	return cmd
 }
 

@@ -24,11 +24,8 @@ func newUpCommand() *cobra.Command {
 		Short: "Create or reuse the cluster and LocalStack",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			loader, err := onPlatform(cmd, &opts)
+			loader, err := checkedSystem(cmd, &opts)
 			if err != nil {
-				return err
-			}
-			if err := checkSystem(&opts); err != nil {
 				return err
 			}
 			if line := versionsOf(loader.Platform, opts); line != "" {
@@ -178,10 +175,7 @@ func newDoctorCommand() *cobra.Command {
 		Short: "Check the prerequisites of drills on this machine and print fixes",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if _, err := onPlatform(cmd, &opts); err != nil {
-				return err
-			}
-			if err := checkSystem(&opts); err != nil {
+			if _, err := checkedSystem(cmd, &opts); err != nil {
 				return err
 			}
 			found := system.Examine(cmd.Context(), opts)

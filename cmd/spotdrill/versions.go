@@ -29,6 +29,13 @@ func handlerVersionFlags(flags *pflag.FlagSet, opts *system.Options) {
 	versionFlags(flags, &opts.Versions, kind.Karpenter, kind.NTH)
 }
 
+// handlerFlags choose the handler of a command that plays with one, and its version.
+func handlerFlags(cmd *cobra.Command, under *string, opts *system.Options) {
+	cmd.Flags().StringVar(under, "handler", "builtin", "the `handler`: "+strings.Join(handler.Names(), ", ")+", or the path of a description")
+	completeFlag(cmd, "handler", handler.Names()...)
+	handlerVersionFlags(cmd.Flags(), opts)
+}
+
 // handlerAt is the handler of that name or description, at the versions that were chosen.
 func handlerAt(name string, versions kind.Versions) (handler.Description, error) {
 	under, err := handler.Load(name)

@@ -123,19 +123,15 @@ func (x *exploration) explore(ctx context.Context) error {
 			}
 		}
 	}
-	x.result.Variations, x.result.Map = len(singles), slices.Concat(singles...)
-	atOnce := max(1, x.Session.Lanes)
-	if x.Session.Handler.OncePerCluster() != "" {
-		atOnce = 1
-	}
-	x.Log("%s, %s; up to %d at a time", history.Count(len(points), "point"), history.Count(len(singles), "variation"), atOnce)
+	x.result.Map = slices.Concat(singles...)
+	x.Log("%s, %s; up to %d at a time", history.Count(len(points), "point"), history.Count(len(singles), "variation"), x.run.AtOnce())
 	x.began = time.Now()
 	x.random.Shuffle(len(singles), func(i, j int) { singles[i], singles[j] = singles[j], singles[i] })
 	if err := x.playAll(ctx, singles); err != nil {
 		return err
 	}
 	for x.more() && ctx.Err() == nil {
-		pairs := x.pairs(singles, 4*max(1, x.Session.Lanes))
+		pairs := x.pairs(singles, 4*x.run.AtOnce())
 		if len(pairs) == 0 {
 			return nil
 		}
@@ -183,13 +179,8 @@ func (x *exploration) learn(ctx context.Context) (points []Point, watched []stri
 			return nil, nil, err
 		}
 		plays = append(plays, story.Read(s, h))
-		for _, name := range watchedIn(h.Events) {
-			if !slices.Contains(watched, name) {
-				watched = append(watched, name)
-			}
-		}
 	}
-	return pointsOf(plays), watched, nil
+	return pointsOf(plays), watchedIn(plays), nil
 }
 
 // leaveOut removes the scenario's checks that fail in each undisturbed play: the handler is known to break these, and nothing can be
@@ -294,8 +285,7 @@ func (x *exploration) add(s scenarios.Scenario, e reports.Entry) error {
 		e.Outcome = verdict.Skipped
 	}
 	p.Outcomes = append(p.Outcomes, e.Outcome)
-	failed := p.Outcome() == verdict.Fail || e.Outcome.Known() == verdict.Fail
-	if e.Outcome.Known() == verdict.Pass || failed && len(p.Failed) > 0 {
+	if e.Outcome.Known() == verdict.Pass || len(p.Failed) > 0 {
 		return nil
 	}
 	p.History, p.Got = x.folder(e), e.First().Check+": "+e.First().Got

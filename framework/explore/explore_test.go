@@ -1,6 +1,7 @@
 package explore
 
 import (
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -149,6 +150,67 @@ func TestWhatFailsUndisturbedIsLeftOut(t *testing.T) {
 		err := x.leaveOut(entries)
 		if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) || len(x.Checks) != c.kept {
 			t.Errorf("%s: %d checks are left, %v; want %d and %q", name, len(x.Checks), err, c.kept, c.err)
+		}
+	}
+}
+
+// A pair is of two disturbances that each pass alone, at different calls; what fails alone would hide what they do together.
+func TestPairsAreOfWhatPassesAlone(t *testing.T) {
+	b := baseFor(t, "spot-notice-drains-node")
+	var singles [][]Perturbation
+	for _, p := range points() {
+		for _, one := range perturbations(p, b.notice, nil)[:3] {
+			singles = append(singles, []Perturbation{one})
+		}
+	}
+	exploring := func(seed uint64) *exploration {
+		x := &exploration{base: b, random: rand.New(rand.NewPCG(seed, 0))}
+		for i, one := range singles {
+			s, err := b.vary(one)
+			if err != nil {
+				t.Fatal(err)
+			}
+			outcome := verdict.Pass
+			if i%3 == 0 {
+				outcome = verdict.Fail
+			}
+			x.result.Plays = append(x.result.Plays, &Play{Scenario: s.Name, Perturbations: one, Outcomes: []verdict.Outcome{outcome}})
+		}
+		return x
+	}
+	names := func(pairs [][]Perturbation) (names []string) {
+		for _, pair := range pairs {
+			names = append(names, pair[0].String()+" and "+pair[1].String())
+		}
+		return names
+	}
+	x := exploring(1)
+	var failed []string
+	for _, p := range x.result.Plays {
+		if p.Outcome() == verdict.Fail {
+			failed = append(failed, p.Perturbations[0].String())
+		}
+	}
+	first := x.pairs(singles, 8)
+	if len(first) != 8 {
+		t.Fatalf("%d pairs, want 8", len(first))
+	}
+	for _, pair := range first {
+		s, err := b.vary(pair)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if pair[0].Point == pair[1].Point || slices.Contains(failed, pair[0].String()) || slices.Contains(failed, pair[1].String()) {
+			t.Errorf("a pair is %s", s.Name)
+		}
+		x.result.Plays = append(x.result.Plays, &Play{Scenario: s.Name, Perturbations: pair, Outcomes: []verdict.Outcome{verdict.Pass}})
+	}
+	if again := names(exploring(1).pairs(singles, 8)); !slices.Equal(again, names(first)) {
+		t.Errorf("the same seed draws %q, and %q before", again, names(first))
+	}
+	for _, pair := range names(x.pairs(singles, 100)) {
+		if slices.Contains(names(first), pair) {
+			t.Errorf("%s is played twice", pair)
 		}
 	}
 }

@@ -72,6 +72,7 @@ func onAPI(p Point) bool          { return p.On == history.OnAPI }
 func writeOnAPI(p Point) bool     { return p.On == history.OnAPI && p.writes() }
 func onQueue(p Point) bool        { return p.On == history.OnQueue && p.Call != receiveMessage }
 func aMessage(p Point) bool       { return p.Call == receiveMessage }
+func evicts(p Point) bool         { return p.On == history.OnAPI && p.Resource == "pods/eviction" }
 func anyWrite(p Point) bool       { return p.writes() }
 func writeOrMessage(p Point) bool { return p.writes() || aMessage(p) }
 
@@ -81,6 +82,7 @@ func kinds(notice scenarios.Notice) []kind {
 	handler := func(verb scenarios.Verb, name string) []scenarios.Step {
 		return []scenarios.Step{{Do: &scenarios.Do{Verb: verb, Target: scenarios.OnHandler, Name: name}}}
 	}
+	deletePods := []scenarios.Step{{Do: &scenarios.Do{Verb: scenarios.Delete, Target: scenarios.OnWorkload, Node: notice.Nodes[0]}}}
 	touch := []scenarios.Step{{Do: &scenarios.Do{Verb: scenarios.Touch, Target: scenarios.OnNode, Node: notice.Nodes[0]}}}
 	notice.Name = again
 	put := []scenarios.Step{{Notice: &notice}}
@@ -115,6 +117,7 @@ func kinds(notice scenarios.Notice) []kind {
 		{"stale-nodes", onAPI, fault.Fault{Type: history.Stale, Resources: []string{"nodes"}, For: d(staleFor)}, nil},
 		// Something happens meanwhile. What a handler writes to a node that has changed since is a conflict of the API server itself.
 		{"changed-before", func(p Point) bool { return writeOnAPI(p) && p.Node == notice.Nodes[0] }, fault.Fault{Type: history.Held, By: d(held), Count: 1}, touch},
+		{"pods-deleted-before", evicts, fault.Fault{Type: history.Held, By: d(held), Count: 1}, deletePods},
 		{"notice-again-before", writeOnAPI, fault.Fault{Type: history.Held, By: d(held), Count: 1}, put},
 		{"notice-again-after", anywhere, fault.Fault{Type: history.Delay, By: d(held), Count: 1}, put},
 	}

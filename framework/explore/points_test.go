@@ -80,7 +80,7 @@ func TestTheChecksOfAnEffectExist(t *testing.T) {
 	for _, k := range verdict.Kinds() {
 		known = append(known, k.ID)
 	}
-	for _, id := range slices.Concat(mustHappen(), bounded()) {
+	for _, id := range slices.Concat(mustHappen(), repeated()) {
 		if !slices.Contains(known, id) {
 			t.Errorf("there is no check %s", id)
 		}
@@ -94,8 +94,8 @@ func TestHowAHandlerFails(t *testing.T) {
 	st = story.Read(st.Scenario, st.History)
 	for want, failed := range map[Effect][]verdict.ID{
 		Late:    {"marked", "deleted"},
-		Looping: {"eventsBounded", "marked"},
-		Wrong:   {"untouched", "eventsBounded"},
+		Looping: {"evictedOnce", "marked"},
+		Wrong:   {"untouched", "eventsNotRepeated"},
 	} {
 		if got := effectOf(failed, st); got != want {
 			t.Errorf("%q: %s, want %s", failed, got, want)
@@ -112,12 +112,11 @@ func TestWhatIsWrittenIsReadAgain(t *testing.T) {
 	failed := func(scenario string, all ...Perturbation) *Play {
 		return &Play{Scenario: scenario, Perturbations: all, Outcomes: []verdict.Outcome{verdict.Fail, verdict.Pass, verdict.Fail}, Failed: []verdict.ID{"drained", "marked"}, Effect: Lost}
 	}
-	r := Result{Handler: "x v1", Scenario: "s", Points: []string{one.Point, two.Point}, Variations: 2, Plays: []*Play{
+	r := Result{Handler: "x v1", Scenario: "s", Points: []string{one.Point, two.Point}, Map: []Perturbation{one, two}, Plays: []*Play{
 		failed("pair", one, one), failed("single", one),
 		{Scenario: "once", Perturbations: []Perturbation{two}, Outcomes: []verdict.Outcome{verdict.Fail, verdict.Pass, verdict.Pass}},
 		{Scenario: "passes", Perturbations: []Perturbation{two}, Outcomes: []verdict.Outcome{verdict.Pass}},
 	}}
-	r.Map = []Perturbation{one, two}
 	dir := t.TempDir()
 	if err := errors.Join(r.Write(dir), r.WritePage(dir)); err != nil {
 		t.Fatal(err)

@@ -86,10 +86,9 @@ type Result struct {
 	// NotJudged are the scenario's checks that need a prober, or instances that are taken.
 	NotJudged []string `yaml:"notJudged,omitempty,flow" json:"notJudged,omitempty"`
 	Points    []string `yaml:"points" json:"points"`
-	// Variations is how many single perturbations there are; Map are these.
-	Variations int            `yaml:"variations" json:"variations"`
-	Map        []Perturbation `yaml:"map" json:"-"`
-	Plays      []*Play        `yaml:"plays" json:"plays"`
+	// Map are the single perturbations that there are.
+	Map   []Perturbation `yaml:"map" json:"map"`
+	Plays []*Play        `yaml:"plays" json:"plays"`
 	// Seconds is how long was played, without the set-up.
 	Seconds float64 `yaml:"seconds" json:"seconds"`
 	// Folder is that of the run; empty if it has not begun.
@@ -134,14 +133,14 @@ func (r Result) find(scenario string) *Play {
 	return r.Plays[i]
 }
 
-// mustHappen are the checks of what must happen, and bounded those of what must not be repeated. All others are of what must not
+// mustHappen are the checks of what must happen, and repeated those of what must not be repeated. All others are of what must not
 // happen.
 func mustHappen() []verdict.ID {
 	return []verdict.ID{"marked", "drained", "deleted", "queueEmpty", "noMessageLost", "reported", "resumed", "removed", "replaced", "lifecycleCompleted", "takenOver", "notStalled"}
 }
 
-func bounded() []verdict.ID {
-	return []verdict.ID{"calls", "eventsBounded", "oneDrainPerCause", "drainedOnce", "retryAfterKept"}
+func repeated() []verdict.ID {
+	return []verdict.ID{"calls", "eventsBounded", "eventsNotRepeated", "evictedOnce", "oneDrainPerCause", "drainedOnce", "retryAfterKept"}
 }
 
 // effectOf is how the handler fails, by the checks that failed and the record.
@@ -153,7 +152,7 @@ func effectOf(failed []verdict.ID, st *story.Story) Effect {
 			if effect == Late && !happened(st) {
 				effect = Lost
 			}
-		case slices.Contains(bounded(), id):
+		case slices.Contains(repeated(), id):
 			if effect != Wrong {
 				effect = Looping
 			}
@@ -213,7 +212,7 @@ func Load(folder string) (r Result, err error) {
 
 // WriteText writes the map of points and perturbations, and the findings.
 func (r Result) WriteText(w io.Writer) error {
-	fmt.Fprintf(w, "handler %s, scenario %s: %s, %s\n", r.Handler, r.Scenario, history.Count(len(r.Points), "point"), history.Count(r.Variations, "variation"))
+	fmt.Fprintf(w, "handler %s, scenario %s: %s, %s\n", r.Handler, r.Scenario, history.Count(len(r.Points), "point"), history.Count(len(r.Map), "variation"))
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "POINT\tPASS\tFAIL\tUNKNOWN\tFAILED WITH")
 	for _, point := range r.Points {
@@ -236,7 +235,7 @@ func (r Result) WriteText(w io.Writer) error {
 		p := f.Plays[0]
 		fmt.Fprintf(w, "\n%s (%s)\n  %s: %v\n  %s\n  again: %s %s\n", f.Signature, history.Count(len(f.Plays), "variation"), p.Scenario, p.Outcomes, p.Got, r.Again, filepath.Join(p.History, p.Scenario+".yaml"))
 	}
-	_, err := fmt.Fprintf(w, "\n%d of %d played in %.0f s: %d passed, %d failed (%s), %d unknown\n", len(r.Plays), r.Variations, r.Seconds,
+	_, err := fmt.Fprintf(w, "\n%d of %d played in %.0f s: %d passed, %d failed (%s), %d unknown\n", len(r.Plays), len(r.Map), r.Seconds,
 		r.Count(verdict.Pass), r.Count(verdict.Fail), history.Count(len(r.Findings()), "signature"), r.Count(verdict.Unknown))
 	return err
 }

@@ -10,6 +10,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/spotdrill/spotdrill/framework/history"
+	"github.com/spotdrill/spotdrill/framework/story"
 	"github.com/spotdrill/spotdrill/framework/strict"
 	"github.com/spotdrill/spotdrill/framework/verdict"
 	"github.com/spotdrill/spotdrill/scenarios"
@@ -140,10 +141,10 @@ func extend(check any, more time.Duration) {
 	}
 }
 
-// watchedIn are the resources that a handler watches in a play, as in kubectl.
-func watchedIn(events []history.Event) (resources []string) {
-	for _, e := range events {
-		if e.Kind == history.APIWatching {
+// watchedIn are the resources that a handler watches in any of these plays, as in kubectl.
+func watchedIn(plays []*story.Story) (resources []string) {
+	for _, st := range plays {
+		for _, e := range st.AllOf(history.APIWatching) {
 			if name := history.KubectlName(e.Resource); !slices.Contains(resources, name) {
 				resources = append(resources, name)
 			}

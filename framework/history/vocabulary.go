@@ -170,6 +170,7 @@ const (
 	RejoinNode   Operation = "rejoin"                     // the kubelet of a deleted Node starts again and registers it, with the same instance
 	RejoinNoID   Operation = "rejoin-without-provider-id" // the same, but the Node has no providerID
 	TouchNode    Operation = "touch"                      // an annotation of the Node object is set and removed
+	DeletePods   Operation = "delete-pods"                // the drill's pods on the node are deleted, as by kubectl delete pod
 	StopKubelet  Operation = "stop-kubelet"               // no status, no new pods, and none ends; the node becomes NotReady
 	DrainNode    Operation = "drain"                      // kubectl drain
 	StartAgain   Operation = "start-instance"             // an instance that was taken by a notice to stop starts again, as the same

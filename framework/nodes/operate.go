@@ -80,6 +80,12 @@ func Touch(ctx context.Context, client kubernetes.Interface, node string) error 
 	return nil
 }
 
+// DeletePods deletes the pods of a namespace that are on a node, with their own grace periods, as kubectl delete pod --wait=false does.
+func DeletePods(ctx context.Context, client kubernetes.Interface, namespace, node string) error {
+	err := client.CoreV1().Pods(namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{FieldSelector: "spec.nodeName=" + node})
+	return wrap.Errorf(err, "delete the pods on node %s", node)
+}
+
 // Readmit marks a node schedulable and removes the taints that leftovers names. What the
 // handler wrote into annotations stays, since an operator does not know it.
 func Readmit(ctx context.Context, client kubernetes.Interface, node string, leftovers func(key string) bool) error {

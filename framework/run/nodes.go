@@ -66,6 +66,8 @@ func (o operator) do(ctx context.Context, d scenarios.Do) error {
 		err = nodes.Uncordon(ctx, o.cluster.Clientset, node.Name)
 	case history.TouchNode:
 		err = nodes.Touch(ctx, o.cluster.Clientset, node.Name)
+	case history.DeletePods:
+		err = nodes.DeletePods(ctx, o.cluster.Clientset, o.namespace, node.Name)
 	case history.ReadmitNode:
 		err = o.handlers.Readmit(ctx, node.Name)
 	case history.DeleteNode:
@@ -106,22 +108,19 @@ func (o operator) drain(ctx context.Context, node string, d scenarios.Do) error 
 	return nodes.Drain(ctx, o.cluster.Clientset, node, options)
 }
 
-// operation is the history's word of what is done to a node, its kubelet or its instance.
+// operation is the history's word of what is done to a node, its kubelet, its instance or its pods.
 func operation(d scenarios.Do) history.Operation {
-	switch d.Verb {
-	case scenarios.Uncordon:
-		if d.Untaint {
-			return history.ReadmitNode
-		}
-		return history.UncordonNode
-	case scenarios.Join:
-		if d.WithoutProviderID {
-			return history.RejoinNoID
-		}
-		return history.RejoinNode
+	switch {
+	case d.Target == scenarios.OnWorkload:
+		return history.DeletePods
+	case d.Verb == scenarios.Uncordon && d.Untaint:
+		return history.ReadmitNode
+	case d.Verb == scenarios.Join && d.WithoutProviderID:
+		return history.RejoinNoID
 	}
 	return map[scenarios.Verb]history.Operation{
-		scenarios.Drain: history.DrainNode, scenarios.Delete: history.DeleteNode, scenarios.Label: history.Initialize,
+		scenarios.Drain: history.DrainNode, scenarios.Uncordon: history.UncordonNode, scenarios.Delete: history.DeleteNode,
+		scenarios.Join: history.RejoinNode, scenarios.Label: history.Initialize,
 		scenarios.Unlabel: history.Uninitialize, scenarios.Touch: history.TouchNode, scenarios.Stop: history.StopKubelet, scenarios.Start: history.StartAgain,
 	}[d.Verb]
 }

@@ -72,6 +72,9 @@ func (r *Runner) step(ctx context.Context, step scenarios.Step) error {
 		case scenarios.OnCoreDNS:
 			return r.coreDNS.do(ctx, do)
 		case scenarios.OnWorkload:
+			if do.Verb == scenarios.Delete {
+				return r.operator.do(ctx, do)
+			}
 			return r.workload.deploy(ctx, do)
 		case scenarios.OnBudget:
 			return r.workload.changeBudget(ctx, do)

@@ -64,7 +64,7 @@ func (s *Session) playInLanes(ctx context.Context) {
 	count := min(s.Lanes, len(chosen))
 	start := time.Now()
 	s.console.Note(fmt.Sprintf("%d of %s play in %d lanes, on virtual nodes; what does not pass there is played alone", len(chosen), history.Count(len(s.Scenarios), "drill"), count))
-	entries, err := s.atOnce(ctx, &lanes{folder: s.folder, under: s.Handler, attempt: 1, todo: chosen}, count)
+	entries, err := s.atOnce(ctx, &lanes{Batch: Batch{Scenarios: chosen, Attempt: 1}, folder: s.folder, under: s.Handler}, count)
 	if err != nil {
 		s.console.Note("lanes: " + oneLine(err))
 	}
@@ -84,7 +84,7 @@ func (s *Session) playInLanes(ctx context.Context) {
 // the scenarios' names.
 func (s *Session) AttemptsInLanes(ctx context.Context, name string, under handler.Description, all ...scenarios.Scenario) (entries map[string]reports.Entry, err error) {
 	err = s.withHandler(ctx, name, under, func(folder reports.Folder) (err error) {
-		entries, err = s.atOnce(ctx, &lanes{folder: folder, under: under, attempt: 1, todo: all}, len(all))
+		entries, err = s.atOnce(ctx, &lanes{Batch: Batch{Scenarios: all, Attempt: 1}, folder: folder, under: under}, len(all))
 		return err
 	})
 	return entries, err
@@ -96,6 +96,25 @@ type Batch struct {
 	Attempt   int                 // of each, from 1; it is part of the folder of its history
 	More      func() bool         // reports whether another may begin; nil for always
 	Done      func(reports.Entry) // gets each entry when it is known, one after the other; nil for nothing
+}
+
+// more reports whether another scenario may begin.
+func (b Batch) more() bool { return len(b.Scenarios) > 0 && (b.More == nil || b.More()) }
+
+// done hands over an entry.
+func (b Batch) done(e reports.Entry) {
+	if b.Done != nil {
+		b.Done(e)
+	}
+}
+
+// AtOnce is how many scenarios of a batch are played at the same time: as many as there are lanes, or one with a handler that a
+// cluster can have only once.
+func (s *Session) AtOnce() int {
+	if s.Handler.OncePerCluster() != "" {
+		return 1
+	}
+	return max(1, s.Lanes)
 }
 
 // PlayBatch plays each scenario of a batch once: in the session's lanes, or one after the other on real nodes with a handler that a
@@ -118,15 +137,14 @@ func (s *Session) PlayBatch(ctx context.Context, b Batch) error {
 	case alone:
 		return s.oneByOne(ctx, b)
 	}
-	_, err := s.atOnce(ctx, &lanes{folder: s.folder, under: s.Handler, attempt: b.Attempt, todo: b.Scenarios, more: b.More, done: b.Done}, min(max(1, s.Lanes), len(b.Scenarios)))
+	_, err := s.atOnce(ctx, &lanes{Batch: b, folder: s.folder, under: s.Handler}, min(s.AtOnce(), len(b.Scenarios)))
 	return err
 }
 
 // oneByOne plays a batch without lanes.
 func (s *Session) oneByOne(ctx context.Context, b Batch) error {
-	more := func() bool { return ctx.Err() == nil && (b.More == nil || b.More()) }
-	for i := 0; i < len(b.Scenarios) && more(); i++ {
-		scenario, start := b.Scenarios[i], time.Now()
+	for ; ctx.Err() == nil && b.more(); b.Scenarios = b.Scenarios[1:] {
+		scenario, start := b.Scenarios[0], time.Now()
 		s.console.Begin(scenario.Name, Expected(scenario, s.Set))
 		s.stopwatch.begin()
 		entry, err := s.playOnce(ctx, s.folder, scenario, s.Handler, b.Attempt, false)
@@ -135,9 +153,7 @@ func (s *Session) oneByOne(ctx context.Context, b Batch) error {
 		if err != nil {
 			return err
 		}
-		if b.Done != nil {
-			b.Done(entry)
-		}
+		b.done(entry)
 	}
 	return nil
 }
@@ -152,7 +168,7 @@ func (s *Session) Include(scenario scenarios.Scenario, e reports.Entry) {
 // settings of CoreDNS.
 func (s *Session) atOnce(ctx context.Context, all *lanes, count int) (map[string]reports.Entry, error) {
 	all.Session, all.entries = s, map[string]reports.Entry{}
-	if err := errors.Join(s.system.SetDNS(ctx, all.todo[0].CoreDNS), s.system.StartKwok(ctx)); err != nil {
+	if err := errors.Join(s.system.SetDNS(ctx, all.Batch.Scenarios[0].CoreDNS), s.system.StartKwok(ctx)); err != nil {
 		return nil, err
 	}
 	s.console.Lanes(count)
@@ -172,14 +188,11 @@ func (s *Session) atOnce(ctx context.Context, all *lanes, count int) (map[string
 // lanes are those of a session, in progress.
 type lanes struct {
 	*Session
-	folder  reports.Folder
-	under   handler.Description
-	attempt int
-	more    func() bool         // reports whether another may begin; nil for always
-	done    func(reports.Entry) // gets each entry; nil for nothing
+	folder reports.Folder
+	under  handler.Description
 
 	mu      sync.Mutex
-	todo    []scenarios.Scenario
+	Batch   // its scenarios are those that no lane has begun
 	entries map[string]reports.Entry
 }
 
@@ -187,15 +200,15 @@ type lanes struct {
 func (l *lanes) next(installed *handler.Description) (scenarios.Scenario, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.todo) == 0 || l.more != nil && !l.more() {
+	if !l.more() {
 		return scenarios.Scenario{}, false
 	}
 	i := 0
 	if installed != nil {
-		i = max(0, slices.IndexFunc(l.todo, func(o scenarios.Scenario) bool { return installed.Same(l.installed(o)) }))
+		i = max(0, slices.IndexFunc(l.Batch.Scenarios, func(o scenarios.Scenario) bool { return installed.Same(l.installed(o)) }))
 	}
-	chosen := l.todo[i]
-	l.todo = slices.Concat(l.todo[:i], l.todo[i+1:])
+	chosen := l.Batch.Scenarios[i]
+	l.Batch.Scenarios = slices.Concat(l.Batch.Scenarios[:i], l.Batch.Scenarios[i+1:])
 	return chosen, true
 }
 
@@ -227,14 +240,14 @@ func (l *lanes) play(ctx context.Context, number int) (err error) {
 func (l *lanes) playOne(ctx context.Context, lane *system.System, number int, scenario scenarios.Scenario) error {
 	start := time.Now()
 	l.console.InLane(number, scenario.Name)
-	drill, err := l.prepare(l.folder, scenario, l.under, l.attempt)
+	drill, err := l.prepare(l.folder, scenario, l.under, l.Attempt)
 	if err != nil {
 		return err
 	}
 	drill.Progress = l.shown(scenario.Name) // the stopwatch is for one drill
 	played := l.playDrills(ctx, lane, func() (aftermath, *coredns.Settings) { return restoreOnly, nil }, drill)
 	entry, err := l.judge(drill)
-	entry.Lane, entry.Attempts = number, l.attempt
+	entry.Lane, entry.Attempts = number, l.Attempt
 	entry.Expected, entry.Measured = reports.Seconds(Expected(scenario, l.Set)), reports.Seconds(time.Since(start))
 	if entry.Outcome != verdict.Pass || played != nil {
 		lane.Handlers.ReplacePods()
@@ -245,8 +258,6 @@ func (l *lanes) playOne(ctx context.Context, lane *system.System, number int, sc
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.entries[scenario.Name] = entry
-	if l.done != nil {
-		l.done(entry)
-	}
+	l.done(entry)
 	return errors.Join(played, err)
 }

@@ -2,7 +2,8 @@
 // server that fails at known times, and compares these outages with the windows that
 // spotdrill probe reports. Its bench command measures the cost of probing. Both do the
 // same with other programs. Its stalls command checks whether a verdict distinguishes a machine
-// that is busy from a server that fails. Its probe command is the prober without the rest of
+// that is busy from a server that fails. Its neighbours command checks that drills come out the same
+// alone and at the same time. Its probe command is the prober without the rest of
 // spotdrill.
 package main
 
@@ -27,13 +28,13 @@ func main() {
 
 func run(ctx context.Context, args []string) error {
 	commands := map[string]func(context.Context, []string) error{
-		"windows": windows, "bench": bench, "stalls": stalls, "probe": alone,
+		"windows": windows, "bench": bench, "stalls": stalls, "probe": alone, "neighbours": neighbours,
 		"stand": stand, "spin": spin, // processes of stalls
 	}
 	if len(args) > 0 && commands[args[0]] != nil {
 		return commands[args[0]](ctx, args[1:])
 	}
-	return errors.New("want a command: windows, bench, stalls or probe")
+	return errors.New("want a command: windows, bench, stalls, neighbours or probe")
 }
 
 // flagSet has the flags of one command.
