@@ -79,7 +79,7 @@ func Run(ctx context.Context, o Options) (Result, error) {
 		if e.Handler != x.result.Handler || e.Scenario != x.result.Scenario || e.Digest != x.result.Digest {
 			return x.result, fmt.Errorf("what was explored there is %s with %s, or another text of that scenario: begin a new one", e.Scenario, e.Handler)
 		}
-		x.result.Plays, x.result.Seconds = e.Plays, e.Seconds
+		x.result.Plays, x.result.Followed, x.result.Seconds = e.Plays, e.Followed, e.Seconds
 		x.forgetUnplayed() // of one that was killed
 	}
 	if x.run, err = session.New(o.Session); err != nil {
@@ -108,7 +108,7 @@ func (x *exploration) report() {
 	}
 }
 
-// explore learns, and plays the single perturbations, and then pairs of those that pass.
+// explore learns, and plays the single perturbations, and then those that pass together.
 func (x *exploration) explore(ctx context.Context) error {
 	points, watched, err := x.learn(ctx)
 	if err != nil {
@@ -131,11 +131,11 @@ func (x *exploration) explore(ctx context.Context) error {
 		return err
 	}
 	for x.more() && ctx.Err() == nil {
-		pairs := x.pairs(singles, 4*x.run.AtOnce())
-		if len(pairs) == 0 {
+		together := x.combine(singles, 4*x.run.AtOnce())
+		if len(together) == 0 {
 			return nil
 		}
-		if err := x.playAll(ctx, pairs); err != nil {
+		if err := x.playAll(ctx, together); err != nil {
 			return err
 		}
 	}
@@ -179,6 +179,9 @@ func (x *exploration) learn(ctx context.Context) (points []Point, watched []stri
 			return nil, nil, err
 		}
 		plays = append(plays, story.Read(s, h))
+	}
+	for _, st := range plays {
+		x.follow(st)
 	}
 	return pointsOf(plays), watchedIn(plays), nil
 }
@@ -285,6 +288,14 @@ func (x *exploration) add(s scenarios.Scenario, e reports.Entry) error {
 		e.Outcome = verdict.Skipped
 	}
 	p.Outcomes = append(p.Outcomes, e.Outcome)
+	h, err := history.Load(x.folder(e))
+	if err != nil {
+		return err
+	}
+	st := story.Read(s, h)
+	if n := x.follow(st); len(p.Outcomes) == 1 {
+		p.New = n
+	}
 	if e.Outcome.Known() == verdict.Pass || len(p.Failed) > 0 {
 		return nil
 	}
@@ -299,12 +310,19 @@ func (x *exploration) add(s scenarios.Scenario, e reports.Entry) error {
 		}
 	}
 	slices.Sort(p.Failed)
-	h, err := history.Load(x.folder(e))
-	if err != nil {
-		return err
-	}
-	p.Effect = effectOf(p.Failed, story.Read(s, h))
+	p.Effect = effectOf(p.Failed, st)
 	return nil
+}
+
+// follow notes which kinds of calls came one after the other in a play, and returns how many of these are new.
+func (x *exploration) follow(st *story.Story) (n int) {
+	for _, step := range followedIn(st) {
+		if !slices.Contains(x.result.Followed, step) {
+			x.result.Followed = append(x.result.Followed, step)
+			n++
+		}
+	}
+	return n
 }
 
 // unreached reports whether a play is only unknown because a disturbance hit no call: with two of them, the handler may not come to
@@ -315,33 +333,58 @@ func unreached(e reports.Entry) bool {
 	})
 }
 
-// pairs are so many pairs of single perturbations that pass by themselves, at different calls, which were not played yet.
-func (x *exploration) pairs(singles [][]Perturbation, most int) (out [][]Perturbation) {
-	var passed []Perturbation
+const (
+	// mostWeight is how much more often a perturbation is drawn that led to calls in a new order than one that did not: such a state
+	// of the handler is where no play has been.
+	mostWeight = 4
+	// triples is of how many combinations one has three perturbations and not two.
+	triples = 4
+)
+
+// combine draws so many combinations of two or three single perturbations that pass by themselves, at different calls, which were
+// not played yet.
+func (x *exploration) combine(singles [][]Perturbation, most int) (out [][]Perturbation) {
+	var drawn []Perturbation
 	for _, one := range singles {
 		s, err := x.vary(one)
 		if err != nil {
 			continue
 		}
 		if p := x.result.find(s.Name); p != nil && p.Outcome() == verdict.Pass {
-			passed = append(passed, one[0])
+			drawn = append(drawn, slices.Repeat(one, 1+min(p.New, mostWeight-1))...)
 		}
 	}
-	for tries := 0; len(passed) > 1 && len(out) < most && tries < 20*most; tries++ {
-		a, b := passed[x.random.IntN(len(passed))], passed[x.random.IntN(len(passed))]
-		if a.Point == b.Point || len(a.then) > 0 && len(b.then) > 0 {
+	names := map[string]bool{}
+	for tries := 0; len(drawn) > 1 && len(out) < most && tries < 20*most; tries++ {
+		size := 2
+		if x.random.IntN(triples) == 0 {
+			size = 3
+		}
+		var together []Perturbation
+		for range size {
+			together = append(together, drawn[x.random.IntN(len(drawn))])
+		}
+		if !combinable(together) {
 			continue
 		}
-		if slices.ContainsFunc(out, func(pair []Perturbation) bool {
-			return pair[0].String() == a.String() && pair[1].String() == b.String()
-		}) {
+		s, err := x.vary(together)
+		if err != nil || names[s.Name] || x.result.find(s.Name) != nil {
 			continue
 		}
-		s, err := x.vary([]Perturbation{a, b})
-		if err != nil || x.result.find(s.Name) != nil {
-			continue
-		}
-		out = append(out, []Perturbation{a, b})
+		names[s.Name] = true
+		out = append(out, together)
 	}
 	return out
+}
+
+// combinable reports whether perturbations are at different calls, and at most one of them is followed by something else.
+func combinable(all []Perturbation) bool {
+	points, then := map[string]bool{}, 0
+	for _, p := range all {
+		points[p.Point] = true
+		if len(p.then) > 0 {
+			then++
+		}
+	}
+	return len(points) == len(all) && then <= 1
 }

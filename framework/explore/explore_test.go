@@ -154,8 +154,8 @@ func TestWhatFailsUndisturbedIsLeftOut(t *testing.T) {
 	}
 }
 
-// A pair is of two disturbances that each pass alone, at different calls; what fails alone would hide what they do together.
-func TestPairsAreOfWhatPassesAlone(t *testing.T) {
+// What fails alone would hide what two disturbances do together.
+func TestWhatIsCombinedPassesAlone(t *testing.T) {
 	b := baseFor(t, "spot-notice-drains-node")
 	var singles [][]Perturbation
 	for _, p := range points() {
@@ -163,54 +163,61 @@ func TestPairsAreOfWhatPassesAlone(t *testing.T) {
 			singles = append(singles, []Perturbation{one})
 		}
 	}
+	failed := func(p Perturbation) bool { return p.Kind == singles[0][0].Kind }
+	novel := singles[1][0].String()
 	exploring := func(seed uint64) *exploration {
 		x := &exploration{base: b, random: rand.New(rand.NewPCG(seed, 0))}
-		for i, one := range singles {
+		for _, one := range singles {
 			s, err := b.vary(one)
 			if err != nil {
 				t.Fatal(err)
 			}
-			outcome := verdict.Pass
-			if i%3 == 0 {
-				outcome = verdict.Fail
+			p := &Play{Scenario: s.Name, Perturbations: one, Outcomes: []verdict.Outcome{verdict.Pass}}
+			if failed(one[0]) {
+				p.Outcomes[0] = verdict.Fail
 			}
-			x.result.Plays = append(x.result.Plays, &Play{Scenario: s.Name, Perturbations: one, Outcomes: []verdict.Outcome{outcome}})
+			if one[0].String() == novel {
+				p.New = mostWeight
+			}
+			x.result.Plays = append(x.result.Plays, p)
 		}
 		return x
 	}
-	names := func(pairs [][]Perturbation) (names []string) {
-		for _, pair := range pairs {
-			names = append(names, pair[0].String()+" and "+pair[1].String())
+	names := func(all [][]Perturbation) (names []string) {
+		for _, together := range all {
+			s, err := b.vary(together)
+			if err != nil {
+				t.Fatal(err)
+			}
+			names = append(names, s.Name)
 		}
 		return names
 	}
 	x := exploring(1)
-	var failed []string
-	for _, p := range x.result.Plays {
-		if p.Outcome() == verdict.Fail {
-			failed = append(failed, p.Perturbations[0].String())
+	first := x.combine(singles, 24)
+	sizes, withNovel := map[int]int{}, 0
+	for i, together := range first {
+		sizes[len(together)]++
+		if !combinable(together) || slices.ContainsFunc(together, failed) {
+			t.Errorf("a combination is %s", names(first)[i])
 		}
-	}
-	first := x.pairs(singles, 8)
-	if len(first) != 8 {
-		t.Fatalf("%d pairs, want 8", len(first))
-	}
-	for _, pair := range first {
-		s, err := b.vary(pair)
-		if err != nil {
-			t.Fatal(err)
+		if slices.ContainsFunc(together, func(p Perturbation) bool { return p.String() == novel }) {
+			withNovel++
 		}
-		if pair[0].Point == pair[1].Point || slices.Contains(failed, pair[0].String()) || slices.Contains(failed, pair[1].String()) {
-			t.Errorf("a pair is %s", s.Name)
-		}
-		x.result.Plays = append(x.result.Plays, &Play{Scenario: s.Name, Perturbations: pair, Outcomes: []verdict.Outcome{verdict.Pass}})
+		x.result.Plays = append(x.result.Plays, &Play{Scenario: names(first)[i], Perturbations: together, Outcomes: []verdict.Outcome{verdict.Pass}})
 	}
-	if again := names(exploring(1).pairs(singles, 8)); !slices.Equal(again, names(first)) {
+	if sizes[2] == 0 || sizes[3] == 0 || len(first) != 24 {
+		t.Errorf("%d combinations, %v by size; want 24, of two and of three", len(first), sizes)
+	}
+	if withNovel < 6 {
+		t.Errorf("what led to calls in a new order is in %d of 24 combinations, no more than any other", withNovel)
+	}
+	if again := names(exploring(1).combine(singles, 24)); !slices.Equal(again, names(first)) {
 		t.Errorf("the same seed draws %q, and %q before", again, names(first))
 	}
-	for _, pair := range names(x.pairs(singles, 100)) {
-		if slices.Contains(names(first), pair) {
-			t.Errorf("%s is played twice", pair)
+	for _, name := range names(x.combine(singles, 100)) {
+		if slices.Contains(names(first), name) {
+			t.Errorf("%s is played twice", name)
 		}
 	}
 }

@@ -78,6 +78,19 @@ func callsOf(st *story.Story) (calls []call) {
 	return calls
 }
 
+// followedIn are the kinds of calls of a play that come one after the other, each once.
+func followedIn(st *story.Story) (followed []string) {
+	last := "the notice"
+	for _, c := range callsOf(st) {
+		kind := c.kind.Kind()
+		if step := last + " > " + kind; !slices.Contains(followed, step) {
+			followed = append(followed, step)
+		}
+		last = kind
+	}
+	return followed
+}
+
 // pointsOf are the points that each of these plays has, in the order of the first one.
 func pointsOf(plays []*story.Story) (points []Point) {
 	least := map[Point]int{}

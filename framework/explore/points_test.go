@@ -75,6 +75,20 @@ func TestThePointsOfUndisturbedPlays(t *testing.T) {
 	}
 }
 
+// Calls that follow each other as in no earlier play show that the handler is in a state where it has not been.
+func TestWhichCallsFollowEachOther(t *testing.T) {
+	x := &exploration{}
+	if n := x.follow(play(t, "list /pods", "patch /nodes worker2", "list /pods")); n != 3 {
+		t.Errorf("%d are new in the first play, want 3: %q", n, x.result.Followed)
+	}
+	if n := x.follow(play(t, "list /pods", "patch /nodes worker2")); n != 0 {
+		t.Errorf("%d are new in a play that begins like it, want none", n)
+	}
+	if n := x.follow(play(t, "patch /nodes worker2", "list /pods")); n != 1 {
+		t.Errorf("%d are new in a play that begins otherwise, want 1: %q", n, x.result.Followed)
+	}
+}
+
 func TestTheChecksOfAnEffectExist(t *testing.T) {
 	var known []verdict.ID
 	for _, k := range verdict.Kinds() {

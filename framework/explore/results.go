@@ -39,6 +39,8 @@ type Play struct {
 	Effect   Effect            `yaml:"effect,omitempty" json:"effect,omitempty"`
 	Got      string            `yaml:"got,omitempty" json:"got,omitempty"` // of the first check that did not pass
 	History  string            `yaml:"history,omitempty" json:"history,omitempty"`
+	// New is how many calls came after a call after which no earlier play had them, the first time.
+	New int `yaml:"new,omitempty" json:"new,omitempty"`
 }
 
 // Outcome is that of all times: it fails if most times do, and passes if each does. It is skipped if its disturbance hit no call.
@@ -89,6 +91,9 @@ type Result struct {
 	// Map are the single perturbations that there are.
 	Map   []Perturbation `yaml:"map" json:"map"`
 	Plays []*Play        `yaml:"plays" json:"plays"`
+	// Followed are the kinds of calls that came one after the other in any play, "patch nodes victim > list pods", in the order in
+	// which they were seen.
+	Followed []string `yaml:"followed" json:"-"`
 	// Seconds is how long was played, without the set-up.
 	Seconds float64 `yaml:"seconds" json:"seconds"`
 	// Folder is that of the run; empty if it has not begun.

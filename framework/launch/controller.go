@@ -74,7 +74,7 @@ func Start(ctx context.Context, c *cluster.Cluster, aws *cloud.AWS, virtual int,
 			l.spares = append(l.spares, &spare{name: name, state: ending, rank: rank})
 		}
 	}
-	if err := l.clear(ctx); err != nil {
+	if _, err := l.clear(ctx); err != nil {
 		return nil, err
 	}
 	l.begin(ctx)
@@ -362,15 +362,15 @@ func (l *Controller) Launch(ctx context.Context, as cloud.Launch) (cluster.Node,
 	return node, l.cluster.WaitNode(ctx, node.Name)
 }
 
-// Clear terminates all launched instances, and returns when every spare worker is parked. No
-// handler that launches others may run.
-func (l *Controller) Clear(ctx context.Context) error {
+// Clear terminates all launched instances, and returns when every spare worker is parked. It reports whether any instance ran: a
+// handler that had launched it would wait for its node.
+func (l *Controller) Clear(ctx context.Context) (ended bool, err error) {
 	l.Close()
-	if err := l.clear(ctx); err != nil {
-		return err
+	if ended, err = l.clear(ctx); err != nil {
+		return ended, err
 	}
 	l.begin(ctx)
-	return nil
+	return ended, nil
 }
 
 // Close ends the controller. The nodes stay.
@@ -379,9 +379,9 @@ func (l *Controller) Close() {
 	l.work.Wait()
 }
 
-func (l *Controller) clear(ctx context.Context) error {
-	if err := terminate(ctx, l.cluster.Name, l.aws); err != nil {
-		return err
+func (l *Controller) clear(ctx context.Context) (ended bool, err error) {
+	if ended, err = terminate(ctx, l.cluster.Name, l.aws); err != nil {
+		return ended, err
 	}
 	group, groupCtx := errgroup.WithContext(ctx)
 	for _, s := range l.spares {
@@ -403,14 +403,14 @@ func (l *Controller) clear(ctx context.Context) error {
 	}
 	l.failed, l.short, l.unjoined = map[string]error{}, map[string]bool{}, map[string]bool{}
 	l.faults.Clear()
-	return group.Wait()
+	return ended, group.Wait()
 }
 
-// terminate terminates what was launched for the cluster.
-func terminate(ctx context.Context, cluster string, aws *cloud.AWS) error {
+// terminate terminates what was launched for the cluster, if anything runs.
+func terminate(ctx context.Context, cluster string, aws *cloud.AWS) (ended bool, err error) {
 	instances, err := aws.Launched(ctx, cluster)
 	if err != nil {
-		return err
+		return false, err
 	}
 	var ids []string
 	for _, i := range instances {
@@ -418,5 +418,5 @@ func terminate(ctx context.Context, cluster string, aws *cloud.AWS) error {
 			ids = append(ids, i.ID)
 		}
 	}
-	return aws.Terminate(ctx, ids)
+	return len(ids) > 0, aws.Terminate(ctx, ids)
 }

@@ -90,17 +90,15 @@ func (s *System) StopKwok(ctx context.Context) error {
 	return wrap.Errorf(client.IgnoreNotFound(err), "remove kwok")
 }
 
-// clear ends every launched node, and returns what it did. No handler that launches
-// others may run.
-func (l *Launches) clear(ctx context.Context) (cleared []string, err error) {
+// clear ends every launched node, and reports whether there was one, or an instance that becomes one.
+func (l *Launches) clear(ctx context.Context) (ended bool, err error) {
 	if l.controller == nil {
-		return nil, nil
+		return false, nil
 	}
-	if l.active() {
-		cleared = []string{"launched nodes ended"}
-	}
+	active := l.active()
 	l.drill = nil
-	return cleared, l.controller.Clear(ctx)
+	ended, err = l.controller.Clear(ctx)
+	return ended || active, err
 }
 
 // launch launches the nodes that a drill requires, one after the other: the order of their

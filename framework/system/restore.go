@@ -71,12 +71,7 @@ func (s *System) restoreNodes(ctx context.Context, joining Joining) (repaired []
 			return nil, err
 		}
 	}
-	for _, i := range s.Handlers.all {
-		if err := s.Handlers.stop(ctx, i, len(joining.Launches)+joining.Fleet > 0); err != nil {
-			return nil, err
-		}
-	}
-	cleared, err := s.Launches.clear(ctx)
+	cleared, err := s.endLaunched(ctx, len(joining.Launches)+joining.Fleet > 0)
 	if err != nil {
 		return nil, err
 	}
@@ -109,6 +104,29 @@ func (s *System) restoreNodes(ctx context.Context, joining Joining) (repaired []
 	}
 	// It would continue the drain of a node that is not clean.
 	return repaired, s.Handlers.onEach(ctx, s.Handlers.resume)
+}
+
+// endLaunched ends the launched nodes, while no handler runs that launches others. A handler that has launched an instance which
+// nobody has seen yet is only known by that instance: it would wait for its node for ever, and so would the pods.
+func (s *System) endLaunched(ctx context.Context, stop bool) (cleared []string, err error) {
+	for {
+		for _, i := range s.Handlers.all {
+			if err := s.Handlers.stop(ctx, i, stop); err != nil {
+				return nil, err
+			}
+		}
+		ended, err := s.Launches.clear(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if ended {
+			cleared = []string{"launched nodes ended"}
+		}
+		if !ended || stop {
+			return cleared, nil
+		}
+		stop = true
+	}
 }
 
 // raiseParent is repeated for each drill: systemd may reset the weight of a group of its.
