@@ -149,7 +149,7 @@ func (e *Engine) inSystemSlice(ctx context.Context, configuration string) bool {
 func examineSize() Prerequisite {
 	cores := runtime.NumCPU()
 	f := Prerequisite{What: "cores and memory", State: OK, Detail: fmt.Sprintf("%d cores", cores)}
-	memory := memoryOf(contentOf("/proc/meminfo"))
+	memory := memoryOf(contentOf(meminfo), "MemTotal")
 	if memory > 0 {
 		f.Detail += fmt.Sprintf(", %.1f GiB of memory", float64(memory)/(1<<30))
 	}
@@ -160,12 +160,16 @@ func examineSize() Prerequisite {
 	return f
 }
 
-// memoryOf reads the memory in bytes from the content of /proc/meminfo; 0 if it is
-// not there.
-func memoryOf(meminfo string) uint64 {
+const meminfo = "/proc/meminfo"
+
+// MemoryAvailable is how much memory programs of this machine can have without swapping, in bytes; 0 if that is not known.
+func MemoryAvailable() uint64 { return memoryOf(contentOf(meminfo), "MemAvailable") }
+
+// memoryOf reads one of the figures of /proc/meminfo, in bytes; 0 if it is not there.
+func memoryOf(meminfo, figure string) uint64 {
 	for line := range strings.Lines(meminfo) {
 		var kib uint64
-		if n, err := fmt.Sscanf(line, "MemTotal: %d kB", &kib); n == 1 && err == nil {
+		if n, err := fmt.Sscanf(line, figure+": %d kB", &kib); n == 1 && err == nil {
 			return kib << 10
 		}
 	}

@@ -106,7 +106,7 @@ func TestMemoryOf(t *testing.T) {
 		"MemFree: 1 kB\n": 0,
 		"":                0,
 	} {
-		if got := memoryOf(meminfo); got != want {
+		if got := memoryOf(meminfo, "MemTotal"); got != want {
 			t.Errorf("%q: %d, want %d", meminfo, got, want)
 		}
 	}

@@ -162,7 +162,7 @@ func (s *Session) setUp(ctx context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("set-up: the handler's image: %w", err)
 	}
-	if err := s.provideOthers(ctx); err != nil {
+	if err := errors.Join(s.provideOthers(ctx), system.LanesFit(s.Lanes)); err != nil {
 		return fmt.Errorf("set-up: %w", err)
 	}
 	if err := s.report.PlayIn(s.system.Environment); err != nil {

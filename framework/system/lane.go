@@ -14,8 +14,24 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/spotdrill/spotdrill/framework/cluster"
+	"github.com/spotdrill/spotdrill/framework/engine"
 	"github.com/spotdrill/spotdrill/framework/wrap"
 )
+
+// laneMemory is what a lane takes of this machine's memory: a handler, a proxy, and what the control plane keeps of its nodes.
+const laneMemory = 192 << 20
+
+// LanesFit returns an error if so many lanes need more memory than this machine has available; it has the number that fits.
+func LanesFit(lanes int) error { return lanesFit(lanes, engine.MemoryAvailable()) }
+
+// lanesFit is LanesFit for an amount in bytes; 0 means that it is not known.
+func lanesFit(lanes int, available uint64) error {
+	fit := int(available / laneMemory)
+	if lanes < 2 || available == 0 || lanes <= fit {
+		return nil
+	}
+	return fmt.Errorf("%d lanes take %.1f GiB of memory and %.1f GiB is available: choose --lanes %d", lanes, float64(lanes)*laneMemory/(1<<30), float64(available)/(1<<30), max(1, fit))
+}
 
 // A lane is a system in the same cluster as others. Its handler, queue, AWS account, recording proxy and spot nodes, which
 // are virtual, are its own, and so is what its drills do to them. The control plane, the on-demand worker and CoreDNS are

@@ -1,6 +1,9 @@
 package system
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 func TestWhatIsThatOfAnotherLane(t *testing.T) {
 	t.Parallel()
@@ -26,6 +29,25 @@ func TestWhatIsThatOfAnotherLane(t *testing.T) {
 		}
 		if got := lane.Foreign(name); got != c.inLane2 {
 			t.Errorf("%s: foreign to lane 2: %t", name, got)
+		}
+	}
+}
+
+func TestLanesFitIntoTheMemory(t *testing.T) {
+	for name, c := range map[string]struct {
+		lanes     int
+		available uint64
+		want      string
+	}{
+		"enough":            {8, 8 * laneMemory, ""},
+		"too little":        {8, 3*laneMemory + 1, "8 lanes take 1.5 GiB of memory and 0.6 GiB is available: choose --lanes 3"},
+		"none":              {8, 1, "choose --lanes 1"},
+		"not known":         {8, 0, ""},
+		"one after another": {1, 1, ""},
+	} {
+		err := lanesFit(c.lanes, c.available)
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
 	}
 }
