@@ -355,11 +355,23 @@ func (c *Change) judge() {
 		c.State = Better
 	case is != was:
 		c.State, c.Needed = NotProven, playsNeeded(c.Before, c.After)
-	case c.Before.Unknown+c.After.Unknown > 0:
+	case c.unknownMatters():
 		c.State, c.Why = Unjudged, "some plays could not be judged"
 	default:
 		c.State = Alike
 	}
+}
+
+// unknownMatters reports whether the plays that could not be judged may hide a change for the worse: unless enough others of both
+// sides could, and these would also prove none if each unknown play had passed before, and failed after.
+func (c Change) unknownMatters() bool {
+	before, after := c.Before, c.After
+	if before.Unknown+after.Unknown == 0 {
+		return false
+	}
+	before.Passed += before.Unknown
+	after.Failed += after.Unknown
+	return min(c.Before.judged(), c.After.judged()) < LeastPlays || proven(before, after)
 }
 
 // outcome is the outcome on a side (0 before, 1 after) that shows the change: a pass on the side with the larger

@@ -113,6 +113,8 @@ func TestChanged(t *testing.T) {
 		"unknown is no pass":           {both("pppp"), both("uuuu"), Unjudged, "passed 4 of 4 before, 0 of 0, 4 unknown after"},
 		"unknown is no failure":        {both("uuuu"), both("pppp"), Unjudged, "no play of one side could be judged"},
 		"unknown is not the same":      {both("pu"), both("pp"), Unjudged, "passed 1 of 1, 1 unknown before, 2 of 2 after; some plays could not be judged"},
+		"unknown next to enough":       {both("ppppu"), both("ppppu"), Alike, "no difference seen: passed 4 of 4, 1 unknown before, 4 of 4, 1 unknown after"},
+		"more unknown than enough":     {both("pppp"), both("pppp" + strings.Repeat("u", 20)), Unjudged, "some plays could not be judged"},
 		"unknown next to a proof":      {both("ppppu"), both("ffff"), Worse, "passed 4 of 4, 1 unknown before"},
 		"skipped is no pass":           {both("p"), both("s"), Unjudged, "it was skipped after: seen: skipped"},
 		"not played":                   {both("p"), []*Report{repeated("r", "v2", "d", "")}, Unjudged, "it was not played after"},

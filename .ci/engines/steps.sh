@@ -11,7 +11,7 @@ cache=${SPOTDRILL_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/spotdrill}
 # The control group of the daemon's containers. It may be below one that limits what they get of a processor.
 group=${CONTROL_GROUP:-spotdrill-engines}
 registry=127.0.0.1:80
-passed=0 failed=()
+passed=0 failed=() code=0
 
 note() { printf '%s engines-test: %s\n' "$(date +%H:%M:%S)" "$*"; }
 
@@ -20,20 +20,25 @@ fail() {
 	exit 1
 }
 
-# to_the_end LOG COMMAND... runs a command that ends at its first failure, as it would not in an if or before ||.
+# to_the_end LOG COMMAND... runs a command that ends at its first failure, and sets code. Called in an if or before ||, it would not
+# end there: bash ignores errexit in all that is run in such a place, also in a subshell that sets it again.
 to_the_end() {
 	(
 		set -e
 		"${@:2}"
 	) >"$1" 2>&1 &
+	set +e
 	wait $!
+	code=$?
+	set -e
 }
 
 # what NAME COMMAND... is a step: it shows the end of what the command printed if that fails, and goes on.
 what() {
 	local name=$1 started=$SECONDS log=$dir/log/step.log
 	shift
-	if to_the_end "$log" "$@"; then
+	to_the_end "$log" "$@"
+	if ((code == 0)); then
 		passed=$((passed + 1))
 		note "passed  $name ($((SECONDS - started)) s)"
 	else
@@ -47,7 +52,8 @@ what() {
 must() {
 	local name=$1 started=$SECONDS log=$dir/log/must.log
 	shift
-	to_the_end "$log" "$@" || {
+	to_the_end "$log" "$@"
+	((code == 0)) || {
 		tail -n 25 "$log" | sed 's/^/    /'
 		fail "$name failed"
 	}

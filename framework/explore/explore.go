@@ -5,6 +5,7 @@
 package explore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -367,6 +368,10 @@ func (x *exploration) combine(singles [][]Perturbation, most int) (out [][]Pertu
 		if !combinable(together) {
 			continue
 		}
+		// What is to be done at a call must not wait for a later one.
+		slices.SortFunc(together, func(a, b Perturbation) int {
+			return cmp.Compare(slices.Index(x.result.Points, a.Point), slices.Index(x.result.Points, b.Point))
+		})
 		s, err := x.vary(together)
 		if err != nil || names[s.Name] || x.result.find(s.Name) != nil {
 			continue

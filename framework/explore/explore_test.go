@@ -167,6 +167,9 @@ func TestWhatIsCombinedPassesAlone(t *testing.T) {
 	novel := singles[1][0].String()
 	exploring := func(seed uint64) *exploration {
 		x := &exploration{base: b, random: rand.New(rand.NewPCG(seed, 0))}
+		for _, p := range points() {
+			x.result.Points = append(x.result.Points, p.String())
+		}
 		for _, one := range singles {
 			s, err := b.vary(one)
 			if err != nil {
@@ -198,7 +201,10 @@ func TestWhatIsCombinedPassesAlone(t *testing.T) {
 	sizes, withNovel := map[int]int{}, 0
 	for i, together := range first {
 		sizes[len(together)]++
-		if !combinable(together) || slices.ContainsFunc(together, failed) {
+		inOrder := slices.IsSortedFunc(together, func(a, b Perturbation) int {
+			return slices.Index(x.result.Points, a.Point) - slices.Index(x.result.Points, b.Point)
+		})
+		if !combinable(together) || !inOrder || slices.ContainsFunc(together, failed) {
 			t.Errorf("a combination is %s", names(first)[i])
 		}
 		if slices.ContainsFunc(together, func(p Perturbation) bool { return p.String() == novel }) {
