@@ -64,7 +64,7 @@ func (s *Session) playInLanes(ctx context.Context) {
 	count := min(s.Lanes, len(chosen))
 	start := time.Now()
 	s.console.Note(fmt.Sprintf("%d of %s play in %d lanes, on virtual nodes; what does not pass there is played alone", len(chosen), history.Count(len(s.Scenarios), "drill"), count))
-	entries, err := s.atOnce(ctx, &lanes{Batch: Batch{Scenarios: chosen, Attempt: 1}, folder: s.folder, under: s.Handler}, count)
+	entries, err := s.atOnce(ctx, &lanes{batch: Batch{Scenarios: chosen, Attempt: 1}, folder: s.folder, under: s.Handler}, count)
 	if err != nil {
 		s.console.Note("lanes: " + oneLine(err))
 	}
@@ -84,7 +84,7 @@ func (s *Session) playInLanes(ctx context.Context) {
 // the scenarios' names.
 func (s *Session) AttemptsInLanes(ctx context.Context, name string, under handler.Description, all ...scenarios.Scenario) (entries map[string]reports.Entry, err error) {
 	err = s.withHandler(ctx, name, under, func(folder reports.Folder) (err error) {
-		entries, err = s.atOnce(ctx, &lanes{Batch: Batch{Scenarios: all, Attempt: 1}, folder: folder, under: under}, len(all))
+		entries, err = s.atOnce(ctx, &lanes{batch: Batch{Scenarios: all, Attempt: 1}, folder: folder, under: under}, len(all))
 		return err
 	})
 	return entries, err
@@ -137,7 +137,7 @@ func (s *Session) PlayBatch(ctx context.Context, b Batch) error {
 	case alone:
 		return s.oneByOne(ctx, b)
 	}
-	_, err := s.atOnce(ctx, &lanes{Batch: b, folder: s.folder, under: s.Handler}, min(s.AtOnce(), len(b.Scenarios)))
+	_, err := s.atOnce(ctx, &lanes{batch: b, folder: s.folder, under: s.Handler}, min(s.AtOnce(), len(b.Scenarios)))
 	return err
 }
 
@@ -168,7 +168,7 @@ func (s *Session) Include(scenario scenarios.Scenario, e reports.Entry) {
 // settings of CoreDNS.
 func (s *Session) atOnce(ctx context.Context, all *lanes, count int) (map[string]reports.Entry, error) {
 	all.Session, all.entries = s, map[string]reports.Entry{}
-	if err := errors.Join(s.system.SetDNS(ctx, all.Batch.Scenarios[0].CoreDNS), s.system.StartKwok(ctx)); err != nil {
+	if err := errors.Join(s.system.SetDNS(ctx, all.batch.Scenarios[0].CoreDNS), s.system.StartKwok(ctx)); err != nil {
 		return nil, err
 	}
 	s.console.Lanes(count)
@@ -192,7 +192,7 @@ type lanes struct {
 	under  handler.Description
 
 	mu      sync.Mutex
-	Batch   // its scenarios are those that no lane has begun
+	batch   Batch // its scenarios are those that no lane has begun
 	entries map[string]reports.Entry
 }
 
@@ -200,15 +200,15 @@ type lanes struct {
 func (l *lanes) next(installed *handler.Description) (scenarios.Scenario, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.more() {
+	if !l.batch.more() {
 		return scenarios.Scenario{}, false
 	}
 	i := 0
 	if installed != nil {
-		i = max(0, slices.IndexFunc(l.Batch.Scenarios, func(o scenarios.Scenario) bool { return installed.Same(l.installed(o)) }))
+		i = max(0, slices.IndexFunc(l.batch.Scenarios, func(o scenarios.Scenario) bool { return installed.Same(l.installed(o)) }))
 	}
-	chosen := l.Batch.Scenarios[i]
-	l.Batch.Scenarios = slices.Concat(l.Batch.Scenarios[:i], l.Batch.Scenarios[i+1:])
+	chosen := l.batch.Scenarios[i]
+	l.batch.Scenarios = slices.Concat(l.batch.Scenarios[:i], l.batch.Scenarios[i+1:])
 	return chosen, true
 }
 
@@ -240,14 +240,14 @@ func (l *lanes) play(ctx context.Context, number int) (err error) {
 func (l *lanes) playOne(ctx context.Context, lane *system.System, number int, scenario scenarios.Scenario) error {
 	start := time.Now()
 	l.console.InLane(number, scenario.Name)
-	drill, err := l.prepare(l.folder, scenario, l.under, l.Attempt)
+	drill, err := l.prepare(l.folder, scenario, l.under, l.batch.Attempt)
 	if err != nil {
 		return err
 	}
 	drill.Progress = l.shown(scenario.Name) // the stopwatch is for one drill
 	played := l.playDrills(ctx, lane, func() (aftermath, *coredns.Settings) { return restoreOnly, nil }, drill)
 	entry, err := l.judge(drill)
-	entry.Lane, entry.Attempts = number, l.Attempt
+	entry.Lane, entry.Attempts = number, l.batch.Attempt
 	entry.Expected, entry.Measured = reports.Seconds(Expected(scenario, l.Set)), reports.Seconds(time.Since(start))
 	if entry.Outcome != verdict.Pass || played != nil {
 		lane.Handlers.ReplacePods()
@@ -258,6 +258,6 @@ func (l *lanes) playOne(ctx context.Context, lane *system.System, number int, sc
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.entries[scenario.Name] = entry
-	l.done(entry)
+	l.batch.done(entry)
 	return errors.Join(played, err)
 }

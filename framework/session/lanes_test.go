@@ -58,8 +58,8 @@ func TestALaneTakesWhatItsHandlerIsInstalledFor(t *testing.T) {
 	t.Parallel()
 	s := session(t, "nth")
 	s.Lanes = 8
-	l := &lanes{Session: s, under: s.Handler, Batch: Batch{Scenarios: s.forLanes()}}
-	total, seen, installs := len(l.Batch.Scenarios), map[string]bool{}, 0
+	l := &lanes{Session: s, under: s.Handler, batch: Batch{Scenarios: s.forLanes()}}
+	total, seen, installs := len(l.batch.Scenarios), map[string]bool{}, 0
 	var installed *handler.Description
 	for {
 		scenario, ok := l.next(installed)
