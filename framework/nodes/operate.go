@@ -81,9 +81,23 @@ func Touch(ctx context.Context, client kubernetes.Interface, node string) error 
 }
 
 // DeletePods deletes the pods of a namespace that are on a node, with their own grace periods, as kubectl delete pod --wait=false does.
+// Those of DaemonSets stay, as in a drain.
 func DeletePods(ctx context.Context, client kubernetes.Interface, namespace, node string) error {
-	err := client.CoreV1().Pods(namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{FieldSelector: "spec.nodeName=" + node})
-	return wrap.Errorf(err, "delete the pods on node %s", node)
+	pods, err := client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName=" + node})
+	if err != nil {
+		return fmt.Errorf("list the pods on node %s: %w", node, err)
+	}
+	for i := range pods.Items {
+		pod := &pods.Items[i]
+		if owner := metav1.GetControllerOf(pod); owner != nil && owner.Kind == "DaemonSet" {
+			continue
+		}
+		err := client.CoreV1().Pods(namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{})
+		if err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("delete pod %s on node %s: %w", pod.Name, node, err)
+		}
+	}
+	return nil
 }
 
 // Readmit marks a node schedulable and removes the taints that leftovers names. What the
